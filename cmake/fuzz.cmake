@@ -23,7 +23,7 @@ foreach(source IN LISTS fuzz_sources)
     kvshift_own_code(${name})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
-    target_link_libraries(${name} PRIVATE kvshift_static ${CMOCKA_LINK_LIBRARIES})
+    target_link_libraries(${name} PRIVATE kvshift_cli ${CMOCKA_LINK_LIBRARIES})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES
         EXCLUDE_FROM_ALL ON RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)

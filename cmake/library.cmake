@@ -4,7 +4,8 @@ set(layers base config parallel kernels kernels/ref model formats tokenizer conv
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
-file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
+file(GLOB command_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/cli/*.c ${PROJECT_SOURCE_DIR}/src/cli/options/*.c)
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
 # drawing of weights and, below, the kernels of each processor level.
@@ -100,6 +101,18 @@ kvshift_library(kvshift SHARED)
 kvshift_library(kvshift_static STATIC)
 # SOVERSION is independent of the version: see CONTRIBUTING.md.
 set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+
+# Each exported function has a version; without version scripts only visibility limits what is
+# exported.  The probe lists nothing, because some linkers refuse names that are not defined.
+include(CheckLinkerFlag)
+file(WRITE ${PROJECT_BINARY_DIR}/generated/probe.map "PROBE { local: *; };\n")
+check_linker_flag(C LINKER:--version-script=${PROJECT_BINARY_DIR}/generated/probe.map
+                  KVSHIFT_HAVE_VERSION_SCRIPT)
+if(KVSHIFT_HAVE_VERSION_SCRIPT)
+    set(version_script ${PROJECT_SOURCE_DIR}/src/kvshift.map)
+    target_link_options(kvshift PRIVATE LINKER:--version-script=${version_script})
+    set_target_properties(kvshift PROPERTIES LINK_DEPENDS ${version_script})
+endif()
 
 # ---- MPI: a separate module, loaded if a launcher started the process ----------------------------
 

@@ -1,10 +1,12 @@
 # Tests, found by file name:
 #   tests/FOLDER/test_*.c   one executable each, label quick; may include internal headers
+#   tests/api/test_*.c      the same for the public API: public headers and the shared library only
 #   .../test_double_*.c     the same, with the model and the reference kernels in double precision
 #   .../test_long_*.c       label long
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        shared by the scripts
+#   tests/command_public_abi.sh   the command linked with the shared library
 #   tests/inject/*.c        libraries that scripts preload
 if(NOT CMOCKA_FOUND)
     return()
@@ -15,9 +17,10 @@ file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
 
-# Finite differences need more precision than float.  Their tests use the model and lower layers.
+# Finite differences need more precision than float.  Their tests use the trainer and lower layers.
 set(double_sources ${library_sources})
-list(FILTER double_sources INCLUDE REGEX "/src/(base|config|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
+list(FILTER double_sources INCLUDE REGEX
+     "/src/(base|config|parallel|kernels|kernels/ref|model|formats|tokenizer|data|run|train|train/zero)/[^/]+$")
 add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${double_sources})
 kvshift_own_code(kvshift_double)
 add_dependencies(kvshift_double kvshift_commit)
@@ -53,6 +56,9 @@ foreach(source IN LISTS test_sources)
     kvshift_own_code(${name})
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
+    elseif(source MATCHES "/tests/api/") # as programs are linked
+        target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
+        target_link_libraries(${name} PRIVATE kvshift ${CMOCKA_LINK_LIBRARIES} m)
     elseif(source MATCHES "/tests/config/") # the options of the command
         target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
     else()
@@ -91,3 +97,23 @@ foreach(script IN LISTS test_scripts)
     set_tests_properties(cli_${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+
+# The command with its own copy of src/base and the shared library, which exports only the public
+# API: it links only if the command uses nothing else of the library.
+file(GLOB base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
+add_library(kvshift_command_base STATIC ${base_sources})
+kvshift_own_code(kvshift_command_base)
+add_dependencies(kvshift_command_base kvshift_commit)
+target_compile_options(kvshift_command_base PRIVATE -ffp-contract=off)
+add_executable(kvshift_public ${PROJECT_SOURCE_DIR}/src/cli/main.c $<TARGET_OBJECTS:kvshift_cli>)
+kvshift_own_code(kvshift_public)
+# Public functions are those of the shared library, which comes first.
+target_link_libraries(kvshift_public PRIVATE kvshift kvshift_command_base ${KVSHIFT_LIBRARIES})
+set_target_properties(kvshift_public PROPERTIES
+    OUTPUT_NAME kvshift-public RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_test(NAME command_public_abi
+         COMMAND bash ${PROJECT_SOURCE_DIR}/tests/command_public_abi.sh
+         WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+kvshift_describe_test(command_public_abi quick
+    KVSHIFT=$<TARGET_FILE:kvshift_command> KVSHIFT_PUBLIC=$<TARGET_FILE:kvshift_public>
+    KVSHIFT_LIBRARY=$<TARGET_FILE:kvshift>)

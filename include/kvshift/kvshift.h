@@ -284,8 +284,8 @@ KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *er
 /** The configuration of training: the optimizer, batches, evaluations and checkpoints. */
 typedef struct kvs_train_config kvs_train_config;
 
-/** The defaults (AdamW with betas 0.9 and 0.95, decay 0.1, a constant rate), or how the model preset
- * of that name is trained.  `preset` may be NULL. */
+/** The defaults (AdamW with betas 0.9 and 0.95, decay 0.1, a constant rate), or how the model
+ * preset of that name is trained.  `preset` may be NULL. */
 KVS_API kvs_status kvs_train_config_create(kvs_train_config **out, const char *preset,
                                            kvs_err *err);
 /** An independent copy. */
@@ -391,8 +391,8 @@ enum {
     KVS_SHIFT_Q = 4  /**< queries */
 };
 
-/** The effective taps of one head (a KV head; for ::KVS_SHIFT_Q a query head): `shift-window` + 1 of
- * them, oldest first.  If channels differ, `taps` receives their means and `deviations` (may be
+/** The effective taps of one head (a KV head; for ::KVS_SHIFT_Q a query head): `shift-window` + 1
+ * of them, oldest first.  If channels differ, `taps` receives their means and `deviations` (may be
  * NULL) their standard deviations.  Form data has no taps: ::KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_model_taps(double *taps, double *deviations, const kvs_model *model,
                                   size_t layer, unsigned target, size_t head, kvs_err *err);
@@ -479,9 +479,10 @@ KVS_API kvs_status kvs_session_logits(float *logits, kvs_session *session, kvs_e
 /** Returns to an earlier length, as if the later tokens had never been fed.  Costs at most as much
  * as feeding 64 tokens in one pass.  A sliding window forgets older rows: it is always possible to
  * rewind to 0, over the last `sliding-window` tokens (at least 64), and to any length from
- * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT and changes nothing. */
+ * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT, and one beyond
+ * the session's ::KVS_E_INVALID; neither changes anything. */
 KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
-/** The smallest length from which on every length can be rewound to. */
+/** The smallest length above 0 from which on every length can be rewound to; 0 always can. */
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
  * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  They
@@ -557,20 +558,21 @@ KVS_API double kvs_logits_logprob(const float *logits, size_t count, int32_t id)
 KVS_API size_t kvs_logits_top(int32_t *ids, double *logprobs, size_t top, const float *logits,
                               size_t count);
 
-/** How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
- * all) are divided by the repeat penalty if positive and multiplied by it if negative.  Temperature
- * 0 then chooses the best token.  Any other temperature draws a token by its probability at that
- * temperature, among the tokens that pass three filters in turn: the top_k best (0 = all), the best
- * that together reach probability top_p, and those at least min_p times as likely as the best. */
+/** How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 =
+ * among all) are divided by the repeat penalty if positive and multiplied by it if negative.
+ * Temperature 0 then chooses the best token.  Any other temperature draws a token by its
+ * probability at that temperature, among the tokens that pass three filters in turn: the top_k best
+ * (0 = all), the best that together reach probability top_p, and those at least min_p times as
+ * likely as the best. */
 typedef struct kvs_sampling {
     size_t size;        /**< set by kvs_sampling_init() */
     double temperature; /**< 0 = the best token */
     size_t top_k;       /**< 0 = all */
     double top_p;       /**< 1 = all */
     double min_p;       /**< 0 = all */
-    uint64_t
-        seed; /**< token number i of a sampler depends only on the seed, i, the logits and, with
-                        a repeat penalty, the tokens before it */
+    /** Token number i of a sampler depends only on the seed, i, the logits and, with a repeat
+     * penalty, the tokens before it. */
+    uint64_t seed;
     double repeat_penalty; /**< 1 or 0 = none */
     size_t repeat_last;    /**< 0 = all tokens */
 } kvs_sampling;
@@ -593,11 +595,12 @@ KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
 
 /** A token that kvs_generate() chose. */
 typedef struct kvs_generated {
-    size_t index;     /**< 0 = the first */
-    int32_t id;       /**< the token */
-    double logprob;   /**< its log-probability, before temperature and filters */
-    const char *text; /**< text that is certain now, without NUL; empty without a tokenizer.  The
-                           last call may have text only, with id -1 */
+    size_t index;   /**< 0 = the first */
+    int32_t id;     /**< the token */
+    double logprob; /**< its log-probability, before temperature and filters */
+    /** Text that is certain now, without NUL; empty without a tokenizer.  The last call may have
+     * text only, with id -1. */
+    const char *text;
     size_t text_size; /**< in bytes */
 } kvs_generated;
 
@@ -660,8 +663,9 @@ typedef enum kvs_stream {
 } kvs_stream;
 
 /** The caller's arrays.  Training takes the sequences of `train` in an order that is shuffled anew
- * in each epoch by the seed, evaluation those of `valid` in order, repeated.  The arrays are
- * borrowed; `valid` NULL = there is nothing to evaluate.  `vocab` 0 = the greatest id + 1. */
+ * in each epoch by the seed, evaluation those of `valid` in order, repeated.  Every sequence needs
+ * a target.  The arrays are borrowed and must not change; `valid` NULL = there is nothing to
+ * evaluate.  `vocab` 0 = the greatest id or target + 1. */
 KVS_API kvs_status kvs_data_create_arrays(kvs_data **out, const kvs_batch *train,
                                           const kvs_batch *valid, size_t vocab, kvs_err *err);
 
@@ -716,11 +720,13 @@ typedef struct kvs_step_record {
     double grad_norm;     /**< before clipping */
     double eval_loss;     /**< NaN except on steps that evaluate */
     double eval_accuracy; /**< NaN except on steps that evaluate */
-    /** After the update.  NaN except on step 1, every 50th step and steps that evaluate; NaN if the
-     * model has no such taps (form data has none).  Only kvs_train() fills them in. */
-    kvs_shift_mean k_shift, v_shift, q_shift;
-    size_t tokens;  /**< fed in this step */
-    double seconds; /**< it took */
+    /** Of keys, after the update.  NaN except on step 1, every 50th step and steps that evaluate;
+     * NaN if the model has no such taps (form data has none).  Only kvs_train() fills it in. */
+    kvs_shift_mean k_shift;
+    kvs_shift_mean v_shift; /**< the same of values */
+    kvs_shift_mean q_shift; /**< the same of queries */
+    size_t tokens;          /**< fed in this step */
+    double seconds;         /**< it took */
     double sending; /**< seconds of these with transfers between ranks in flight, on this rank */
     double waiting; /**< seconds of these in which this rank only waited for them */
 } kvs_step_record;
@@ -750,7 +756,8 @@ typedef struct kvs_evaluation {
 typedef struct kvs_trainer kvs_trainer; /**< model, gradients and optimizer */
 
 /** The trainer borrows the model, which it changes, and the data.  Data NULL = it only takes
- * batches of the caller, of at most "batch" / "accumulate" sequences per pass. */
+ * batches of the caller; memory is planned for "batch" / "accumulate" sequences of the model's
+ * context in one pass. */
 KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *data,
                                       const kvs_train_config *config, kvs_err *err);
 /** Releases a trainer, not its model. */
@@ -760,7 +767,10 @@ KVS_API void kvs_trainer_free(kvs_trainer *trainer);
  * change.  *record (may be NULL) is borrowed until the next call. */
 KVS_API kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer,
                                     kvs_err *err);
-/** The same on a batch of the caller, of at most "batch" sequences. */
+/** The same on a batch of the caller: at most "batch" sequences, none longer than the model's
+ * context or, if the trainer has data, kvs_data_max_length(); more returns ::KVS_E_LIMIT.  The bits
+ * are those of kvs_trainer_step() on the same sequences.  All ranks pass the same batch, of which
+ * each computes its part. */
 KVS_API kvs_status kvs_trainer_step_batch(const kvs_step_record **record, kvs_trainer *trainer,
                                           const kvs_batch *batch, kvs_err *err);
 /** Steps done, including those before a checkpoint was loaded. */
@@ -770,22 +780,26 @@ KVS_API uint64_t kvs_trainer_steps(const kvs_trainer *trainer);
  * ::KVS_E_DIVERGED. */
 KVS_API kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_t sequences,
                                         kvs_err *err);
-/** The mean loss over the targets of one batch and its gradients, without an update.  For models of
- * one process. */
+/** The mean loss over the targets of one batch and its gradients, without an update: what
+ * kvs_trainer_step_batch() would use before clipping, with its dropout.  For models of one
+ * process. */
 KVS_API kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_batch *batch,
                                          kvs_err *err);
-/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(); `count` must be the
- * tensor's size. */
+/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(), until the next
+ * step; `count` must be the tensor's size. */
 KVS_API kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer *trainer,
                                              const char *name, kvs_err *err);
 /** Writes the checkpoint dir/step-N, which is complete or absent, and removes all but the newest
- * `keep` (0 = keep all).  `dir` is made if it is not there.  Collective; rank 0 writes. */
+ * `keep` (0 = keep all).  `dir` is made if it is not there.  If it has a complete checkpoint of a
+ * later step, which is of another training, the call returns ::KVS_E_EXISTS.  Collective; rank 0
+ * writes. */
 KVS_API kvs_status kvs_trainer_save(kvs_trainer *trainer, const char *dir, size_t keep,
                                     kvs_err *err);
 /** Continues from the newest complete checkpoint in `dir`: steps that follow have the same bits as
  * if training had never stopped.  *step (may be NULL) receives its step; 0 = there is none, and
- * nothing changed.  A checkpoint of another model, other data or other settings (except those that
- * may change) returns ::KVS_E_INVALID.  Collective. */
+ * nothing changed.  A damaged checkpoint is passed over for an older one; if all are damaged, the
+ * call returns ::KVS_E_FORMAT.  A checkpoint of another model, other data or other settings (except
+ * those that may change) returns ::KVS_E_INVALID.  Collective. */
 KVS_API kvs_status kvs_trainer_load(uint64_t *step, kvs_trainer *trainer, const char *dir,
                                     kvs_err *err);
 

@@ -131,8 +131,8 @@ KVS_API kvs_status kvs_documents_open(kvs_documents **out, const char *path, con
 /** Closes the file. */
 KVS_API void kvs_documents_close(kvs_documents *documents);
 /** The next part of a document, borrowed until the next call and not NUL-terminated.  A document is
- * one part, or several if it is longer than 16 MiB; *last is 1 for its last part, which may be empty
- * if there were others.  *text is NULL after the last document. */
+ * one part, or several if it is longer than 16 MiB; *last is 1 for its last part, which may be
+ * empty if there were others.  *text is NULL after the last document. */
 KVS_API kvs_status kvs_documents_next(const char **text, size_t *size, int *last,
                                       kvs_documents *documents, kvs_err *err);
 /** Checksum of the bytes read so far, as kvs_corpus_source() has it for a whole file. */
@@ -176,9 +176,9 @@ typedef struct kvs_corpus_build_options {
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_corpus_build_options_init(kvs_corpus_build_options *options, size_t size);
-/** Reads text, .jsonl or .zst files twice, as streams, and writes the folder `dir` with the tokens of
- * both splits, corpus.json and the tokenizer (as for kvs_tokenizer_load()).  The folder is complete
- * or absent.  See docs/data.md. */
+/** Reads text, .jsonl or .zst files twice, as streams, and writes the folder `dir` with the tokens
+ * of both splits, corpus.json and the tokenizer (as for kvs_tokenizer_load()).  The folder is
+ * complete or absent.  See docs/data.md. */
 KVS_API kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t count,
                                     const char *tokenizer, const kvs_corpus_build_options *options,
                                     kvs_err *err);
@@ -279,8 +279,8 @@ KVS_API kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corp
 /** What kvs_train() does with a folder that may hold a run. */
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /**< start a new run; fails if the folder holds one */
-    KVS_RESUME_ALWAYS, /**< continue from the newest complete checkpoint; fails if there is none; the
-                            folder has no model outside ckpt/ until the run has ended again */
+    KVS_RESUME_ALWAYS, /**< continue from the newest complete checkpoint; fails if there is none;
+                            the folder has no model outside ckpt/ until the run has ended again */
     KVS_RESUME_AUTO    /**< continue if there is a checkpoint, otherwise start a new run */
 } kvs_resume;
 
@@ -348,8 +348,8 @@ KVS_API void kvs_train_options_init(kvs_train_options *options, size_t size);
 KVS_API kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data *data,
                              const kvs_train_config *config, const kvs_train_options *options,
                              kvs_err *err);
-/** Whether a folder holds a run, so that kvs_train() would refuse it unless it resumes: *file is the
- * name of the file that shows it (a static string), NULL if there is none. */
+/** Whether a folder holds a run, so that kvs_train() would refuse it unless it resumes: *file is
+ * the name of the file that shows it (a static string), NULL if there is none. */
 KVS_API kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err);
 
 #ifdef __cplusplus

@@ -1,10 +1,20 @@
 /** @file kvshift_lab.h
- * The research API: synthetic tasks, plans, perplexity and reports, benchmarks of the machine and
- * of models, the paper's theorems as formulas, what the heads of a model do, and the paper's
- * experiments.
+ * The research API, whose calls may change with every version.
  *
- * The rules of kvshift.h hold here too, with one exception: these calls may change with every
- * version.
+ *   tasks                   synthetic data: induction, ngram, hopk, igsm
+ *   sizes and plans         what a model or a run would need
+ *   perplexity              loss of texts, also compared with another model
+ *   reports                 comparisons of runs
+ *   models to measure with  sizes for benchmarks
+ *   the machine             its peak rates
+ *   attention               the time of one layer's attention
+ *   training                the time of training steps
+ *   inference               the time of prompts and generated tokens
+ *   theory                  the paper's theorems as formulas
+ *   lens                    what the heads of a model do
+ *   experiments             the paper's experiments
+ *
+ * The rules of kvshift.h hold here too, except that some calls have their results after the handle.
  *
  * A time alone means little on a machine that has other work.  Everything is therefore measured in
  * rounds.  Each round measures, in turn, the machine's peak, the thing itself, and what it is
@@ -78,7 +88,7 @@ KVS_API double kvs_task_config_number(const kvs_task_config *config, const char 
 typedef struct kvs_task_options {
     size_t size;                    /**< set by kvs_task_options_init() */
     size_t vocab;                   /**< induction: the vocabulary of the model; 0 = 1000 */
-    uint64_t seed;                  /**< ngram: of the table; 0 = 1 */
+    uint64_t seed;                  /**< ngram: of the table; 1 by default */
     const kvs_tokenizer *tokenizer; /**< igsm: for the text, borrowed only during the call; NULL =
                                          each word is a token */
 } kvs_task_options;
@@ -111,15 +121,16 @@ KVS_API int32_t kvs_igsm_end(const kvs_data *data);
 KVS_API kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *data, uint64_t seed,
                                          uint64_t index, const int32_t *ids, size_t count,
                                          kvs_err *err);
-/**< ---- sizes and plans ------------------------------------------------------------------------- */
+
+/* ---- sizes and plans ------------------------------------------------------------------------- */
 
 /** Sizes of a model, computed before anything is allocated. */
 typedef struct kvs_model_sizes {
-    uint64_t parameters;
+    uint64_t parameters;            /**< learned values */
     uint64_t embedding_parameters;  /**< included: token and position tables, head */
     uint64_t weight_bytes;          /**< in memory and in files */
     uint64_t cache_bytes_per_token; /**< keys and values of all layers, per sequence; layers with a
-                                       sliding window stop growing: see kvs_session_bytes */
+                                         sliding window stop growing: see kvs_session_bytes() */
     uint64_t shift_state_bytes; /**< per sequence, in addition to the cache: the last raw rows */
     uint64_t training_bytes;    /**< weights, gradients and the optimizer's two moments */
 } kvs_model_sizes;
@@ -130,6 +141,7 @@ KVS_API kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_
 
 /** Attention heads of a layer; layers with a sliding window may have other counts. */
 KVS_API size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer);
+/** Key and value heads of a layer. */
 KVS_API size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer);
 
 /** Form `data`: the length of the vector w of a head's gate. */
@@ -139,18 +151,19 @@ KVS_API kvs_status kvs_model_gate_length(double *length, const kvs_model *model,
 /** What training would need, computed from configurations; nothing is allocated.  Without data,
  * the sequences are text as long as the context. */
 typedef struct kvs_plan {
-    size_t ranks;
-    uint64_t parameters;
-    /** per rank: */
-    uint64_t weight_bytes, gradient_bytes, moment_bytes;
-    uint64_t exchange_bytes; /**< buffers of transfers between ranks */
-    uint64_t pass_bytes;     /**< activations, their gradients, workspace */
-    uint64_t total_bytes;
-    size_t passes;                       /**< per step */
-    double gradients_sent, weights_sent; /**< bytes per step */
-    /** of all ranks: */
-    double tokens_per_step;
-    double flops_per_token; /**< forward and backward, without recomputation */
+    size_t ranks;            /**< processes */
+    uint64_t parameters;     /**< of the model */
+    uint64_t weight_bytes;   /**< per rank */
+    uint64_t gradient_bytes; /**< per rank */
+    uint64_t moment_bytes;   /**< per rank, of the optimizer */
+    uint64_t exchange_bytes; /**< per rank: buffers of transfers between ranks */
+    uint64_t pass_bytes;     /**< per rank: activations, their gradients, workspace */
+    uint64_t total_bytes;    /**< per rank: the sum */
+    size_t passes;           /**< per step and rank */
+    double gradients_sent;   /**< bytes per step and rank */
+    double weights_sent;     /**< bytes per step and rank */
+    double tokens_per_step;  /**< of all ranks */
+    double flops_per_token;  /**< forward and backward, without recomputation */
 } kvs_plan;
 
 /** For the ranks of the runtime. */
@@ -160,7 +173,7 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
 
 /** The machines that a plan is for. */
 typedef struct kvs_cluster {
-    size_t ranks;
+    size_t ranks;        /**< their number */
     double flops;        /**< per second and rank, as training reaches it, not the peak */
     double link_bytes;   /**< per second, sent by each rank */
     double memory_bytes; /**< per second and rank, read and written */
@@ -169,53 +182,57 @@ typedef struct kvs_cluster {
 /** The time of a step.  Transfers of gradients can overlap with the backward pass, those of weights
  * with the passes that need them next. */
 typedef struct kvs_cluster_plan {
-    kvs_plan plan;
-    double compute_seconds;  /**< passes */
-    double update_seconds;   /**< summing received gradients, and the optimizer */
-    double transfer_seconds; /**< all transfers, not overlapped */
-    double step_seconds;     /**< the sum: nothing overlaps */
-    double overlapped_step_seconds;
+    kvs_plan plan;                  /**< memory and transfers */
+    double compute_seconds;         /**< passes */
+    double update_seconds;          /**< summing received gradients, and the optimizer */
+    double transfer_seconds;        /**< all transfers, not overlapped */
+    double step_seconds;            /**< the sum: nothing overlaps */
+    double overlapped_step_seconds; /**< everything overlaps that can */
 } kvs_cluster_plan;
 
+/** For a cluster. */
 KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
                                           const kvs_model_config *config, const kvs_data *data,
                                           const kvs_train_config *train, const kvs_cluster *cluster,
                                           kvs_err *err);
 
-/**< ---- perplexity ------------------------------------------------------------------------------ */
+/* ---- perplexity ------------------------------------------------------------------------------ */
 
 /** Loss of texts, window by window: each window starts `stride` tokens after the previous one and
  * predicts the tokens that were not predicted before.  Every token but the first of a text is
  * predicted once. */
 typedef struct kvs_perplexity_options {
-    size_t window, stride;      /**< 2 <= window <= context, 1 <= stride <= window */
+    size_t window;              /**< 2 <= window <= context */
+    size_t stride;              /**< 1 <= stride <= window */
     const size_t *starts;       /**< text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
     size_t texts;               /**< 0 = all ids are one text, and there are no starts */
     const kvs_model *reference; /**< model of the same vocabulary to compare with; NULL = none */
     kvs_dtype cache; /**< type of keys and values, as in sessions; the reference uses F32 */
     /** Called after every window; non-zero stops, and the result covers the windows done. */
     int (*progress)(void *user, size_t done, size_t all);
-    void *user;
+    void *user; /**< passed to the callback */
 } kvs_perplexity_options;
 
+/** The loss of texts. */
 typedef struct kvs_perplexity_result {
-    uint64_t tokens; /**< predicted */
-    uint64_t fed;    /**< in all windows: the fraction tokens / fed of the positions counts */
-    double loss, loss_error; /**< mean over tokens, natural logarithm, and its standard error, which
-                                is NaN for one token */
-    double perplexity;       /**< exp(loss) */
-    /** With a reference (0 without): its loss on the same tokens; the mean divergence
-     * sum_i p_i log(p_i / q_i) of the model's probabilities q from the reference's p, and its
-     * standard error; the fraction of positions at which both have the same likeliest
-     * token. */
-    double reference_loss, divergence, divergence_error, same_best;
+    uint64_t tokens;       /**< predicted */
+    uint64_t fed;          /**< in all windows: the fraction tokens / fed of the positions counts */
+    double loss;           /**< mean over tokens, natural logarithm */
+    double loss_error;     /**< its standard error; NaN for one token */
+    double perplexity;     /**< exp(loss) */
+    double reference_loss; /**< of the reference on the same tokens; 0 without one */
+    double divergence;     /**< mean of sum_i p_i log(p_i / q_i), of the model's probabilities q
+                                  from the reference's p; 0 without one */
+    double divergence_error; /**< its standard error */
+    double same_best; /**< fraction of positions at which both have the same likeliest token */
 } kvs_perplexity_result;
 
+/** Measures the loss of texts. */
 KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model,
                                   const int32_t *ids, size_t count,
                                   const kvs_perplexity_options *options, kvs_err *err);
 
-/**< ---- reports --------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 /** Compares runs, from the folders that kvs_train wrote.  All must have one kind of data, text or a
  * task.  Runs on text that differ only in their seed form an arm, whose losses are averaged.
@@ -229,49 +246,65 @@ KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *m
  * Returned pointers are borrowed from the report; an index past the end returns NULL. */
 typedef struct kvs_report kvs_report;
 
+/** Reads the run folders. */
 KVS_API kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count,
                                      kvs_err *err);
-KVS_API void kvs_report_free(kvs_report *report); /**< NULL does nothing */
+/** Releases a report. */
+KVS_API void kvs_report_free(kvs_report *report);
 
 /** Summary of a run folder.  A run that has not ended has no final values (NaN). */
 typedef struct kvs_run_summary {
-    char name[128]; /**< the folder's name */
-    char shift[96]; /**< "none", "kv", "k gate", "kv window 2", ... */
-    size_t layers, dim, heads;
-    uint64_t parameters, seed, tokens; /**< tokens: fed in training */
-    uint64_t steps, planned_steps;
-    uint64_t step_at_99; /**< 0 = never */
-    int ended;           /**< complete or stopped by a signal: steps may be fewer than planned */
-    double final_accuracy, final_loss, seconds;
+    char name[128];         /**< the folder's name */
+    char shift[96];         /**< "none", "kv", "k gate", "kv window 2", ... */
+    size_t layers;          /**< of the model */
+    size_t dim;             /**< of the model */
+    size_t heads;           /**< of the model */
+    uint64_t parameters;    /**< of the model */
+    uint64_t seed;          /**< of the run */
+    uint64_t tokens;        /**< fed in training */
+    uint64_t steps;         /**< done */
+    uint64_t planned_steps; /**< as configured */
+    uint64_t step_at_99;    /**< 0 = never */
+    int ended;              /**< complete or stopped by a signal: steps may be fewer than planned */
+    double final_accuracy;  /**< at the end */
+    double final_loss;      /**< at the end */
+    double seconds;         /**< of training */
 } kvs_run_summary;
 
+/** One run. */
 KVS_API const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index);
 
 /** The validation loss of an arm: mean and standard error over its runs, at the last step at which
  * all of them were evaluated.  If some runs are complete, the others are ignored. */
 typedef struct kvs_arm_summary {
-    const char *label; /**< how it differs from the other arms: "shift kv", "lr 0.002" */
-    size_t runs, counted;
-    uint64_t parameters;
-    uint64_t step; /**< 0 = not evaluated yet: loss is NaN */
-    double loss;
-    double loss_error;      /**< NaN for one run */
-    double tokens, seconds; /**< means */
+    const char *label;   /**< how it differs from the other arms: "shift kv", "lr 0.002" */
+    size_t runs;         /**< their number */
+    size_t counted;      /**< runs that the means are of */
+    uint64_t parameters; /**< of the model */
+    uint64_t step;       /**< 0 = not evaluated yet: loss is NaN */
+    double loss;         /**< mean */
+    double loss_error;   /**< NaN for one run */
+    double tokens;       /**< mean */
+    double seconds;      /**< mean */
 } kvs_arm_summary;
 
+/** One arm. */
 KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
 
-/** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first arm),
- * for each seed that both have; negative if the arm is better than the baseline. */
+/** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first
+ * arm), for each seed that both have; negative if the arm is better than the baseline. */
 typedef struct kvs_arm_difference {
-    size_t arm, baseline; /**< indexes */
-    uint64_t step;
-    double mean, error; /**< error: the standard error over seeds; NaN for one seed */
-    size_t seeds;
-    const uint64_t *seed;
+    size_t arm;               /**< index of the arm */
+    size_t baseline;          /**< index of the baseline */
+    uint64_t step;            /**< at which both were evaluated */
+    double mean;              /**< over seeds */
+    double error;             /**< the standard error over seeds; NaN for one seed */
+    size_t seeds;             /**< their number */
+    const uint64_t *seed;     /**< the seeds */
     const double *difference; /**< one per seed */
 } kvs_arm_difference;
 
+/** One difference. */
 KVS_API const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index);
 
 /** A sentence about something incomplete or not comparable. */
@@ -280,23 +313,27 @@ KVS_API const char *kvs_report_remark(const kvs_report *report, size_t index);
 /** Tables and remarks as plain text (UTF-8) for a terminal. */
 KVS_API const char *kvs_report_text(const kvs_report *report);
 
+/** Files that kvs_report_write() writes. */
 typedef struct kvs_report_options {
-    const char *title;
-    const char *html; /**< a page with curves, tables and commands; needs gnuplot; NULL = none */
-    const char *json; /**< all values; NULL = none */
-    const char *svg;  /**< the curves alone; needs gnuplot; NULL = none */
+    const char *title; /**< NULL = "Training runs" */
+    const char *html;  /**< a page with curves, tables and commands; needs gnuplot; NULL = none */
+    const char *json;  /**< all values; NULL = none */
+    const char *svg;   /**< the curves alone; needs gnuplot; NULL = none */
 } kvs_report_options;
 
+/** Writes a report into files. */
 KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
                                     kvs_err *err);
 
+/* ---- models to measure with ------------------------------------------------------------------ */
+
 /** Best and median over all rounds.  The best is the smallest time or the largest rate. */
 typedef struct kvs_spread {
-    double best, median;
+    double best;   /**< of all rounds */
+    double median; /**< of all rounds */
 } kvs_spread;
 
-/**< ---- models to measure with ------------------------------------------------------------------ */
-
+/** A model for benchmarks. */
 typedef struct kvs_bench_model {
     const char *name; /**< "tiny" */
     size_t batch;     /**< sequences per step */
@@ -309,47 +346,66 @@ typedef struct kvs_bench_model {
 KVS_API kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err);
 /** Its configuration, without a shift, for kvs_model_config_free(). */
 KVS_API kvs_status kvs_bench_model_config(kvs_model_config **out, const char *name, kvs_err *err);
-KVS_API const char *kvs_bench_model_name(size_t index); /**< NULL past the end */
+/** Their names; NULL past the end. */
+KVS_API const char *kvs_bench_model_name(size_t index);
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 /** y[tokens, rows] = x[tokens, cols] W^T and its two backward products, as the trainer calls them,
  * in floating-point operations per second. */
 typedef struct kvs_bench_gemm {
-    const char *model, *site; /**< where the shape occurs: "kvlm", "qkv" */
-    size_t tokens, rows, cols;
-    kvs_spread forward, backward_input, backward_weight;
+    const char *model;          /**< where the shape occurs: "kvlm" */
+    const char *site;           /**< and at which place: "qkv" */
+    size_t tokens;              /**< rows of x and y */
+    size_t rows;                /**< columns of y */
+    size_t cols;                /**< columns of x */
+    kvs_spread forward;         /**< y */
+    kvs_spread backward_input;  /**< the gradient of x */
+    kvs_spread backward_weight; /**< the gradient of W */
     kvs_spread peak; /**< of multiply-adds on registers, measured right before each of these */
 } kvs_bench_gemm;
 
-enum { KVS_BENCH_GEMMS_MAX = 32 };
+/** Most products of a kvs_bench_machine. */
+enum {
+    KVS_BENCH_GEMMS_MAX = 32 /**< most products */
+};
 
+/** Peak rates. */
 typedef struct kvs_bench_machine {
-    kvs_spread peak, peak_one; /**< multiply-adds on registers, operations per second: all threads,
-                                  one thread */
-    kvs_spread read;           /**< from memory, bytes per second, all threads */
-    size_t gemms;
-    kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX];
+    kvs_spread peak;     /**< multiply-adds on registers, operations per second, all threads */
+    kvs_spread peak_one; /**< the same, one thread */
+    kvs_spread read;     /**< from memory, bytes per second, all threads */
+    size_t gemms;        /**< number of products */
+    kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX]; /**< matrix products */
 } kvs_bench_machine;
 
 /** The limits of this machine with the runtime's processor code and threads. */
 KVS_API kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt,
                                          size_t rounds, kvs_err *err);
 
-/**< ---- attention ------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
+/** Options of kvs_bench_attention_run(). */
 typedef struct kvs_bench_attention_options {
-    size_t length, head_size, heads, kv_heads;
-    const kvs_model_config
-        *shift; /**< its settings shift, shift-form and shift-window; NULL = no shift */
-    size_t rounds;
+    size_t length;                 /**< tokens */
+    size_t head_size;              /**< channels per head */
+    size_t heads;                  /**< of queries */
+    size_t kv_heads;               /**< of keys and values */
+    const kvs_model_config *shift; /**< its settings shift, shift-form and shift-window; NULL = no
+                                        shift */
+    size_t rounds;                 /**< measurements */
 } kvs_bench_attention_options;
 
+/** The time of attention. */
 typedef struct kvs_bench_attention {
-    double forward_flops, backward_flops; /**< of the causal half; recomputation is not counted */
-    kvs_spread forward, backward, both;   /**< seconds */
-    kvs_spread peak;                      /**< operations per second */
-    double start_rss, peak_rss;           /**< bytes, before any allocation and maximum */
+    double forward_flops;  /**< of the causal half */
+    double backward_flops; /**< of the causal half; recomputation is not counted */
+    kvs_spread forward;    /**< seconds */
+    kvs_spread backward;   /**< seconds */
+    kvs_spread both;       /**< seconds */
+    kvs_spread peak;       /**< operations per second */
+    double start_rss;      /**< bytes, before any allocation */
+    double peak_rss;       /**< bytes, maximum */
 } kvs_bench_attention;
 
 /** One layer's attention, shift and rotary positions included, on one sequence. */
@@ -357,8 +413,9 @@ KVS_API kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime
                                            const kvs_bench_attention_options *options,
                                            kvs_err *err);
 
-/**< ---- training -------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
+/** Options of kvs_bench_training_create(). */
 typedef struct kvs_bench_train_options {
     const kvs_model_config *config; /**< of the model */
     size_t batch;                   /**< sequences per step */
@@ -370,40 +427,53 @@ typedef struct kvs_bench_train_options {
 
 /** Cost of one operation per step, on average. */
 typedef struct kvs_bench_op {
-    const char *op, *site; /**< "linear_forward", "qkv"; site may be NULL */
-    double calls, seconds;
-    double flops, bytes; /**< if one is 0, the other is the limit */
+    const char *op;   /**< "linear_forward" */
+    const char *site; /**< "qkv"; may be NULL */
+    double calls;     /**< per step */
+    double seconds;   /**< per step */
+    double flops;     /**< operations; 0 = the bytes are the limit */
+    double bytes;     /**< read and written; 0 = the operations are the limit */
 } kvs_bench_op;
 
-enum { KVS_BENCH_WARMUP = 2, KVS_BENCH_OPS_MAX = 64 };
+/** Sizes of a benchmark of training. */
+enum {
+    KVS_BENCH_WARMUP = 2,  /**< rounds that do not count */
+    KVS_BENCH_OPS_MAX = 64 /**< most operations of a profile */
+};
 
+/** One round. */
 typedef struct kvs_bench_round {
-    double seconds, loss;
+    double seconds;           /**< of the step */
+    double loss;              /**< of the step */
     double unshifted_seconds; /**< NaN: not measured */
-    double peak;
+    double peak;              /**< operations per second */
 } kvs_bench_round;
 
+/** All rounds. */
 typedef struct kvs_bench_train_result {
-    size_t rounds;        /**< without the warm-up */
-    double tokens, flops; /**< per step; flops = 6 x weights of matrix products x tokens +
-                             attention */
-    kvs_spread step;      /**< seconds */
-    kvs_spread unshifted; /**< the same without the shift; NaN: not measured */
-    kvs_spread peak;      /**< operations per second */
-    double peak_rss;      /**< bytes, without the unshifted model */
-    double planned_bytes, unshifted_planned_bytes;
-    double loss_first, loss_last;
-    size_t
-        ops; /**< 0 without a profile; the last one, "other", is the time outside all operations */
-    kvs_bench_op op[KVS_BENCH_OPS_MAX];
+    size_t rounds;                  /**< without the warm-up */
+    double tokens;                  /**< per step */
+    double flops;                   /**< per step: 6 x weights of matrix products x tokens +
+                                         attention */
+    kvs_spread step;                /**< seconds */
+    kvs_spread unshifted;           /**< the same without the shift; NaN: not measured */
+    kvs_spread peak;                /**< operations per second */
+    double peak_rss;                /**< bytes, without the unshifted model */
+    double planned_bytes;           /**< of the model */
+    double unshifted_planned_bytes; /**< of the model without the shift */
+    double loss_first;              /**< of the first round */
+    double loss_last;               /**< of the last round */
+    size_t ops; /**< 0 without a profile; the last one, "other", is the time outside operations */
+    kvs_bench_op op[KVS_BENCH_OPS_MAX]; /**< the profile */
 } kvs_bench_train_result;
 
-typedef struct kvs_bench_training kvs_bench_training;
+typedef struct kvs_bench_training kvs_bench_training; /**< a benchmark of training */
 
-/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping) with
- * random weights on one batch of random tokens, the same in every step. */
+/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping)
+ * with random weights on one batch of random tokens, the same in every step. */
 KVS_API kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
                                              const kvs_bench_train_options *options, kvs_err *err);
+/** Releases a benchmark. */
 KVS_API void kvs_bench_training_free(kvs_bench_training *bench);
 /** Writes the current model, as kvs_model_save does, and batch.safetensors with `tokens`, [batch *
  * length + 1]: sequence s is length tokens from s * length on, and its targets are those shifted by
@@ -413,13 +483,15 @@ KVS_API kvs_status kvs_bench_training_save(const kvs_bench_training *bench, cons
 /** One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
 KVS_API kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out,
                                             kvs_err *err);
+/** The result of all rounds so far. */
 KVS_API kvs_status kvs_bench_training_get(const kvs_bench_training *bench,
                                           kvs_bench_train_result *out, kvs_err *err);
 
-/**< ---- inference ------------------------------------------------------------------------------- */
+/* ---- inference ------------------------------------------------------------------------------- */
 
+/** Options of kvs_bench_inference_create(). */
 typedef struct kvs_bench_infer_options {
-    const char *path;      /**< a model, as for kvs_model_open */
+    const char *path;      /**< a model, as for kvs_model_load() */
     const char *unshifted; /**< the same without its shift, measured in turns; NULL = none */
     size_t prompt;         /**< tokens of a prompt, fed in one call; 0 = not measured */
     size_t generate;       /**< tokens generated one by one; 0 = not measured */
@@ -428,52 +500,64 @@ typedef struct kvs_bench_infer_options {
     kvs_dtype cache;       /**< type of the KV cache, as for sessions */
 } kvs_bench_infer_options;
 
+/** All rounds. */
 typedef struct kvs_bench_infer_result {
-    size_t rounds;               /**< without the first, which is a warm-up */
-    kvs_spread prompt, generate; /**< seconds per prompt, and per decoding pass (one token for every
-                                    sequence) */
-    kvs_spread unshifted_prompt, unshifted_generate; /**< NaN: not measured */
+    size_t rounds;                 /**< without the first, which is a warm-up */
+    kvs_spread prompt;             /**< seconds per prompt */
+    kvs_spread generate;           /**< seconds per decoding pass: one token for every sequence */
+    kvs_spread unshifted_prompt;   /**< NaN: not measured */
+    kvs_spread unshifted_generate; /**< NaN: not measured */
     kvs_spread read;        /**< bytes per second that the machine reads, in the same rounds */
     double weight_bytes;    /**< of the matrices that every token is multiplied by */
     double bytes_per_token; /**< that a generated token reads, on average: its share of the weights,
-                               and keys and values */
+                                 and keys and values */
     double load;            /**< seconds to open the model */
-    double start_rss, peak_rss; /**< bytes, before the model was opened and maximum */
+    double start_rss;       /**< bytes, before the model was opened */
+    double peak_rss;        /**< bytes, maximum */
 } kvs_bench_infer_result;
 
-typedef struct kvs_bench_inference kvs_bench_inference;
+typedef struct kvs_bench_inference kvs_bench_inference; /**< a benchmark of inference */
 
 /** Random tokens through a model; every pass ends with the logits of its last tokens. */
 KVS_API kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt,
                                               const kvs_bench_infer_options *options, kvs_err *err);
+/** Releases a benchmark. */
 KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
+/** One prompt and one generation with each model. */
 KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err);
+/** The result of all rounds so far. */
 KVS_API kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench,
                                            kvs_bench_infer_result *out, kvs_err *err);
 
-/**< ---- theory: the paper's theorems as formulas ------------------------------------------------ */
+/* ---- theory --------------------------------------------------------------------------------- */
 
 /** The four coefficients of a head's shift: 1 is for the token itself, 2 for the one before it. */
 typedef struct kvs_coefficients {
-    double alpha1, alpha2, beta1, beta2;
+    double alpha1; /**< of keys, the token itself */
+    double alpha2; /**< of keys, the one before */
+    double beta1;  /**< of values, the token itself */
+    double beta2;  /**< of values, the one before */
 } kvs_coefficients;
 
-/** An induction head on vectors x_1 .. x_L, L = length:
+/** An induction head on vectors x_1 to x_L, L = length:
  *
  *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
  */
 typedef struct kvs_induction_problem {
-    size_t length, dim; /**< length: at least 4; dim: channels per token */
-    double sigma, slope;
+    size_t length; /**< L, at least 4 */
+    size_t dim;    /**< channels per token */
+    double sigma;  /**< divides the scores */
+    double slope;  /**< of the distance */
     size_t inputs; /**< number of random inputs; the worst counts.  Unit vectors; x_L equals an
-                      earlier one */
+                        earlier one */
     uint64_t seed; /**< of the random inputs */
 } kvs_induction_problem;
 
+/** Sets the defaults. */
 KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
 
-/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are the
- * maximum over channels. */
+/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are
+ * the maximum over channels. */
 typedef struct kvs_theorem1_result {
     double error;      /**< |IH - TF| */
     double self_error; /**< the same if tokens of the first layer also attend to themselves, as in
@@ -482,6 +566,7 @@ typedef struct kvs_theorem1_result {
     double bound;      /**< of the proof: 4 dim / sigma e^-p / (1 - e^-p) */
 } kvs_theorem1_result;
 
+/** Measures what theorem 1 states. */
 KVS_API kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *problem,
                                 double p, kvs_err *err);
 
@@ -495,41 +580,46 @@ typedef struct kvs_theorem2_result {
                         library */
 } kvs_theorem2_result;
 
+/** Measures what theorem 2 states. */
 KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
                                 const kvs_induction_problem *problem, kvs_err *err);
 
-/** Theorem 3: the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
+/** Theorem 3: the loss of a one-layer network on x_1 to x_T, x_i, whose answer is x_{i+1}. */
 typedef enum kvs_theorem3_form {
     KVS_THEOREM3_EXACT,   /**< as it follows from the conditions */
     KVS_THEOREM3_PRINTED, /**< with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
     KVS_THEOREM3_FIGURE,  /**< as in the paper's figure: printed, with T as the constant of O(T) */
 } kvs_theorem3_form;
 
+/** Which loss. */
 typedef struct kvs_theorem3 {
-    kvs_theorem3_form form;
-    size_t T; /**< at least 4 (3 if i is given); any value for the figure */
+    kvs_theorem3_form form; /**< which formula */
+    size_t T;               /**< at least 4 (3 if i is given); any value for the figure */
     size_t i; /**< 1 .. T-1; 0 = any of 2 .. T-2, which are all equal; exact form only */
 } kvs_theorem3;
 
-/** `gradient` may be NULL. */
+/** The loss; `gradient` may be NULL. */
 KVS_API kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient,
                                      const kvs_theorem3 *problem, const kvs_coefficients *at,
                                      kvs_err *err);
-/** The exact loss computed in three other ways: brute_force sums position by position; network runs
- * a model of this library with orthogonal embeddings; monte_carlo runs one with random embeddings ~
- * N(0, 1/dim) and averages over `samples` of them with i in 2 .. T-2. */
+/** The exact loss, summed position by position. */
 KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
                                             const kvs_coefficients *at, kvs_err *err);
+/** The exact loss of a model of this library with orthogonal embeddings. */
 KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
                                         const kvs_coefficients *at, kvs_err *err);
-/** Largest difference between the exact loss and the brute-force loss over i = 1 .. T-1. */
+/** Largest difference between the exact loss and the brute-force loss over i = 1 to T-1. */
 KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
                                            kvs_err *err);
 
+/** A mean of samples. */
 typedef struct kvs_estimate {
-    double mean, error; /**< error: the standard error of the mean */
+    double mean;  /**< of the samples */
+    double error; /**< the standard error of the mean */
 } kvs_estimate;
 
+/** The loss of models with random embeddings ~ N(0, 1/dim), the mean over `samples` of them with i
+ * in 2 to T-2. */
 KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
                                             const kvs_coefficients *at, size_t dim, size_t samples,
                                             uint64_t seed, kvs_err *err);
@@ -542,24 +632,28 @@ KVS_API kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss,
 
 /** Gradient descent on all four coefficients with Adam (0.9, 0.999). */
 typedef struct kvs_descent {
-    double lr;
-    uint64_t steps;
+    double lr;      /**< learning rate */
+    uint64_t steps; /**< their number */
     /** Called before each step 1, 2, ... with its starting point; may be NULL. */
     void (*visit)(void *user, uint64_t step, double loss, const kvs_coefficients *at);
-    void *user;
+    void *user; /**< passed to the callback */
 } kvs_descent;
 
+/** Descends from `at` and leaves the last point there. */
 KVS_API kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
                                         const kvs_descent *descent, kvs_err *err);
 
-/** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the loss,
- * and lines of steepest descent.  Needs gnuplot. */
-enum { KVS_PANELS_MAX = 12 };
+/** Limit of kvs_landscape_draw(). */
+enum {
+    KVS_PANELS_MAX = 12 /**< most squares */
+};
 
+/** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the
+ * loss, and lines of steepest descent.  Needs gnuplot. */
 KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
                                       size_t columns, kvs_err *err);
 
-/**< ---- lens: what the heads of a model do ------------------------------------------------------ */
+/* ---- lens ----------------------------------------------------------------------------------- */
 
 /** The attention of one head to each position (A), and to each token's content after the shift of
  * values (A_V): with taps b1 for the token itself and b2 for the one before,
@@ -569,9 +663,12 @@ KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panel
  * and likewise for longer windows; if channels differ, with their means.  Without a shift of values
  * both are equal.  Rows of A sum to 1, rows of A_V to the sum of the taps. */
 typedef struct kvs_pattern {
-    size_t layer, head, kv_head;
-    size_t tokens;
-    const float *places, *contents; /**< [tokens, tokens]: A and A_V; row t is for query token t */
+    size_t layer;          /**< of the head */
+    size_t head;           /**< in the layer */
+    size_t kv_head;        /**< whose keys and values it reads */
+    size_t tokens;         /**< of the sequence */
+    const float *places;   /**< A, [tokens, tokens]; row t is for query token t */
+    const float *contents; /**< A_V, [tokens, tokens] */
 } kvs_pattern;
 
 /** Runs the model on one sequence and calls `visit` with the pattern of each head, layer by layer.
@@ -580,14 +677,16 @@ KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size
                                 void (*visit)(void *user, const kvs_pattern *pattern), void *user,
                                 kvs_err *err);
 
-/** Random tokens, then the same tokens again: token t of the second half equals token t - length. */
+/** Random tokens, then the same tokens again: token t of the second half equals
+ * token t - length. */
 typedef struct kvs_lens_options {
-    size_t length; /**< of one half; at most half the model's context */
-    size_t sequences;
-    uint64_t seed;
-    size_t first_id; /**< ids below it are not drawn */
+    size_t length;    /**< of one half; at most half the model's context */
+    size_t sequences; /**< their number */
+    uint64_t seed;    /**< of the tokens */
+    size_t first_id;  /**< ids below it are not drawn */
 } kvs_lens_options;
 
+/** Sets the defaults. */
 KVS_API void kvs_lens_options_init(kvs_lens_options *options);
 /** Checks the options against a model, and cuts the length to half its context. */
 KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_model *model,
@@ -596,17 +695,22 @@ KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_
 KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
                                const kvs_model *model, size_t index);
 
-/** Mean attention of a head.  induction: from tokens of the second half to the token after their
- * earlier occurrence.  duplicate: from these to the earlier occurrence itself.  previous: from all
- * tokens but the first to the previous token. */
+/** Mean attention of a head. */
 typedef struct kvs_head_scores {
-    double induction, duplicate, previous;
+    double induction; /**< from tokens of the second half to the token after their earlier
+                           occurrence */
+    double duplicate; /**< from these to the earlier occurrence itself */
+    double previous;  /**< from all tokens but the first to the previous token */
 } kvs_head_scores;
 
+/** What one head does. */
 typedef struct kvs_head_reading {
-    size_t layer, head, kv_head;
-    kvs_head_scores places, contents; /**< by A, and by A_V */
-    double previous_keys; /**< alpha2 / (|alpha1| + |alpha2|); NaN unless keys have two taps */
+    size_t layer;             /**< of the head */
+    size_t head;              /**< in the layer */
+    size_t kv_head;           /**< whose keys and values it reads */
+    kvs_head_scores places;   /**< by A */
+    kvs_head_scores contents; /**< by A_V */
+    double previous_keys;     /**< alpha2 / (|alpha1| + |alpha2|); NaN unless keys have two taps */
 } kvs_head_reading;
 
 /** Attention heads of all layers. */
@@ -616,25 +720,28 @@ KVS_API size_t kvs_lens_heads(const kvs_model *model);
 KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
                                  const kvs_lens_options *options, kvs_err *err);
 
-/** Kinds of heads, by the token that contributes more to their keys and to their values.  The second
- * kind is a one-layer induction head; the last is an ordinary head whose positions are off by
- * one. */
+/** Kinds of heads, by the token that contributes more to their keys and to their values.  The
+ * second kind is a one-layer induction head; the last is an ordinary head whose positions are off
+ * by one. */
 typedef enum kvs_head_kind {
     KVS_KEYS_CURRENT_VALUES_CURRENT,   /**< alpha1 > alpha2, beta1 > beta2 */
     KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /**< alpha1 <= alpha2, beta1 > beta2 */
     KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /**< alpha1 > alpha2, beta1 <= beta2 */
     KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /**< alpha1 <= alpha2, beta1 <= beta2 */
-    KVS_HEAD_KINDS,
+    KVS_HEAD_KINDS,                    /**< their number */
 } kvs_head_kind;
 
+/** The kind of a head; KVS_HEAD_KINDS for NULL. */
 KVS_API kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head);
 
 /** The coefficients of all KV heads together. */
 typedef struct kvs_shift_summary {
-    size_t heads;
-    size_t kinds[KVS_HEAD_KINDS];
-    kvs_estimate alpha_sum, beta_sum;       /**< alpha1 + alpha2: mean and standard error */
-    size_t negative_alphas, negative_betas; /**< there are two per head */
+    size_t heads;                 /**< KV heads of all layers */
+    size_t kinds[KVS_HEAD_KINDS]; /**< heads of each kind */
+    kvs_estimate alpha_sum;       /**< alpha1 + alpha2 */
+    kvs_estimate beta_sum;        /**< beta1 + beta2 */
+    size_t negative_alphas;       /**< there are two per head */
+    size_t negative_betas;        /**< there are two per head */
 } kvs_shift_summary;
 
 /** Whether the heads of such a shift have kinds: keys and values must be shifted by one token, with
@@ -643,29 +750,40 @@ KVS_API int kvs_shift_has_kinds(const kvs_model_config *config);
 /** The four coefficients of one head; a shift without kinds returns KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model,
                                          size_t layer, size_t kv_head, kvs_err *err);
+/** The coefficients of a model. */
 KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model,
                                        kvs_err *err);
 
+/** Limit of kvs_patterns_draw(). */
+enum {
+    KVS_DRAWN_HEADS_MAX = 256 /**< most heads */
+};
+
 /** Draws the patterns of all heads (at most KVS_DRAWN_HEADS_MAX) on the first sequence of `options`
  * as SVG, A next to A_V.  Needs gnuplot. */
-enum { KVS_DRAWN_HEADS_MAX = 256 };
-
 KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
                                      const kvs_lens_options *options, kvs_err *err);
-/**< ---- the paper's experiments ----------------------------------------------------------------- */
 
+/* ---- experiments ---------------------------------------------------------------------------- */
+
+/** The size of an experiment. */
 typedef enum kvs_scale {
     KVS_SCALE_SMOKE, /**< seconds: tests that everything works; no evidence about the claim */
     KVS_SCALE_DESK,  /**< minutes on two cores: scaled down so that the claim is still visible */
     KVS_SCALE_PAPER, /**< the paper's own settings, for a cluster */
 } kvs_scale;
 
-enum { KVS_SCALES = 3 };
+/** Number of scales. */
+enum {
+    KVS_SCALES = 3 /**< their number */
+};
 
 /** smoke, desk, paper */
 KVS_API const char *kvs_scale_name(kvs_scale scale);
+/** The scale of that name. */
 KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
 
+/** One of the paper's studies. */
 typedef struct kvs_experiment {
     const char *name;                 /**< "induction-depth" */
     const char *figure;               /**< in the paper: "Fig. 1a" */
@@ -676,62 +794,71 @@ typedef struct kvs_experiment {
     int takes_model;                  /**< can measure a given model instead of training one */
 } kvs_experiment;
 
-KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /**< NULL past the end */
+/** The experiments; NULL past the end. */
+KVS_API const kvs_experiment *kvs_experiment_at(size_t index);
 
-/** A run that is part of an experiment. */
+/** The state of a run that is part of an experiment. */
 typedef enum kvs_run_state {
-    KVS_RUN_NEW,
-    KVS_RUN_BEGUN,
-    KVS_RUN_DONE,
+    KVS_RUN_NEW,      /**< has no folder */
+    KVS_RUN_BEGUN,    /**< can be continued */
+    KVS_RUN_DONE,     /**< complete */
     KVS_RUN_DIVERGED, /**< its loss was not finite, which ended it */
 } kvs_run_state;
 
+/** A run that is part of an experiment. */
 typedef struct kvs_planned_run {
-    const char *name; /**< name of its folder */
-    const char *arm;  /**< for example "KV shifting, 1 layer" */
-    uint64_t seed;
-    uint64_t parameters, steps;
-    double tokens, flops; /**< in the whole run */
-    double bytes;         /**< memory */
-    kvs_run_state state;
+    const char *name;    /**< name of its folder */
+    const char *arm;     /**< for example "KV shifting, 1 layer" */
+    uint64_t seed;       /**< of weights and data */
+    uint64_t parameters; /**< of the model */
+    uint64_t steps;      /**< in the whole run */
+    double tokens;       /**< in the whole run */
+    double flops;        /**< in the whole run */
+    double bytes;        /**< memory */
+    kvs_run_state state; /**< so far */
 } kvs_planned_run;
 
+/** Whether a claim of the paper holds. */
 typedef enum kvs_verdict {
-    KVS_VERDICT_REPRODUCED,
-    KVS_VERDICT_NOT,       /**< the results contradict the claim */
-    KVS_VERDICT_TOO_SMALL, /**< this scale does not allow a conclusion */
+    KVS_VERDICT_REPRODUCED, /**< it does */
+    KVS_VERDICT_NOT,        /**< the results contradict the claim */
+    KVS_VERDICT_TOO_SMALL,  /**< this scale does not allow a conclusion */
 } kvs_verdict;
 
 /** reproduced, not reproduced, not at this scale */
 KVS_API const char *kvs_verdict_name(kvs_verdict verdict);
 
+/** A claim and its verdict. */
 typedef struct kvs_claim {
-    const char *claim;
-    const char *paper;  /**< the paper's value or statement */
-    double ours, error; /**< our value and its standard error; NaN = none */
-    const char *unit;   /**< of both, "" = none */
-    size_t seeds;
-    kvs_verdict verdict;
-    const char *detail; /**< reason for the verdict: "p = 0.003, lower for 5 of 5 seeds" */
+    const char *claim;   /**< in one sentence */
+    const char *paper;   /**< the paper's value or statement */
+    double ours;         /**< our value; NaN = none */
+    double error;        /**< its standard error; NaN = none */
+    const char *unit;    /**< of both, "" = none */
+    size_t seeds;        /**< runs per arm */
+    kvs_verdict verdict; /**< whether it holds */
+    const char *detail;  /**< reason for the verdict: "p = 0.003, lower for 5 of 5 seeds" */
 } kvs_claim;
 
+/** Progress of kvs_repro_run(). */
 typedef struct kvs_repro_progress {
-    const kvs_planned_run *run; /**< number `index` of `count` */
-    size_t index, count;
+    const kvs_planned_run *run;    /**< the run */
+    size_t index;                  /**< its number */
+    size_t count;                  /**< number of runs */
     const kvs_step_record *record; /**< NULL: the run starts or has ended */
-    double seconds_left; /**< of the whole experiment, estimated from its speed so far; NaN
-                                      at first */
+    double seconds_left; /**< of the whole experiment, estimated from its speed; NaN at first */
 } kvs_repro_progress;
 
+/** Options of kvs_repro_create(). */
 typedef struct kvs_repro_options {
-    kvs_scale scale;
+    kvs_scale scale;          /**< the size */
     size_t seeds;             /**< 0 = the experiment's own number */
     const char *out;          /**< folder; NULL = this is a plan only */
     int resume;               /**< continue with what is in the folder */
     const char *reuse;        /**< a folder of experiments; its finished runs are used for equal
                                  planned runs; NULL = none */
     const char *const *texts; /**< files or folders of files, for models that learn text */
-    size_t text_count;
+    size_t text_count;        /**< their number */
     const char *model; /**< a trained model to measure instead; NULL = train the experiment's own */
     double dropout;    /**< dropout that stays on during its measurement */
     const char *command; /**< recorded in the results; NULL = none */
@@ -740,18 +867,21 @@ typedef struct kvs_repro_options {
     int (*progress)(void *user, const kvs_repro_progress *progress);
     /** Called with one line about something unusual; may be NULL. */
     void (*notice)(void *user, const char *line);
-    void *user;
+    void *user; /**< passed to the callbacks */
 } kvs_repro_options;
 
-typedef struct kvs_repro kvs_repro;
+typedef struct kvs_repro kvs_repro; /**< an experiment that is planned or done */
 
 /** Plans an experiment: writes nothing, and reads only the state of the runs in the folder.  The
  * options are borrowed.  If the runtime has ranks, the runs are split over them: each run is
  * executed by one rank, all ranks make the same calls and share the folder. */
 KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
                                     const kvs_repro_options *options, kvs_err *err);
+/** Releases an experiment. */
 KVS_API void kvs_repro_free(kvs_repro *repro);
+/** Which experiment it is. */
 KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
+/** Its runs; NULL past the end. */
 KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
 /** Estimated seconds for the remaining runs on this machine, with its ranks. */
 KVS_API double kvs_repro_seconds(const kvs_repro *repro);

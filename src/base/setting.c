@@ -43,6 +43,79 @@ void kvsi_settings_set(const kvsi_settings *table, void *config)
     }
 }
 
+/* ---- configurations that are set and read by name -------------------------------------------- */
+
+/* A value outside its struct. */
+typedef union loose_value {
+    int flag;
+    size_t size;
+    uint64_t whole;
+    double real;
+    const char *text;
+    kvsi_number_list numbers;
+    kvsi_text_list texts;
+} loose_value;
+
+static void *named_config(const kvsi_setting *row, const void *config)
+{
+    void *named;
+
+    memcpy(&named, const_field(row, config), sizeof named);
+    return named;
+}
+
+/* A name that the configuration does not have has the value "". */
+static void get_named(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config)
+{
+    const void *named = named_config(row, config);
+
+    if (row->access->get(out, KVSI_SETTING_VALUE, named, row->name, NULL) != KVS_OK)
+        out[0] = '\0';
+}
+
+static kvs_status set_named(const kvsi_setting *row, void *config, const char *text, kvs_err *err)
+{
+    return row->access->set(named_config(row, config), row->name, text, err);
+}
+
+/* The row of a loose value of the same setting. */
+static kvsi_setting loose_row(const kvsi_setting *row)
+{
+    kvsi_setting loose = *row;
+
+    loose.access = NULL;
+    loose.offset = 0;
+    return loose;
+}
+
+/* Not set, 0 or empty. */
+static void clear_loose(loose_value *out, const kvsi_setting *row)
+{
+    memset(out, 0, sizeof *out);
+    if (row->kind == KVSI_SETTING_OPTIONAL)
+        out->size = SIZE_MAX;
+}
+
+typedef struct loaded_value {
+    loose_value value;
+    char text[KVSI_SETTING_VALUE]; /* which the value may borrow */
+} loaded_value;
+
+/* Reads the value into *out and returns the row for it.  Limits are those of values that are given,
+ * not of values that are there. */
+static kvsi_setting load_named(loaded_value *out, const kvsi_setting *row, const void *config)
+{
+    kvsi_setting loose = loose_row(row);
+
+    loose.low = loose.high = 0;
+    loose.open_low = 0;
+    clear_loose(&out->value, row);
+    get_named(out->text, row, config);
+    if (*out->text)
+        kvsi_setting_store(&loose, &out->value, row->name, out->text, NULL);
+    return loose;
+}
+
 /* ---- choices --------------------------------------------------------------------------------- */
 
 const char *kvsi_setting_choice(const kvsi_setting *row, size_t i)
@@ -51,6 +124,8 @@ const char *kvsi_setting_choice(const kvsi_setting *row, size_t i)
 
     if (row->choices)
         return row->choices[i]; /* callers stop at NULL */
+    if (row->choice_at)
+        return row->choice_at(i);
     while (row->names && row->names[count].name)
         count++;
     if (i < count)
@@ -232,6 +307,10 @@ int kvsi_setting_is_list(const kvsi_setting *row)
 
 void kvsi_setting_clear(const kvsi_setting *row, void *config)
 {
+    if (row->access) {
+        set_named(row, config, "", NULL);
+        return;
+    }
     set_list(row, config, &(kvsi_number_list){0});
 }
 
@@ -315,11 +394,24 @@ static kvs_status store_text(const kvsi_setting *row, void *config, const char *
     return KVS_OK;
 }
 
+kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
+                                   kvs_err *err)
+{
+    const kvsi_setting loose = loose_row(row);
+    loose_value value = {0};
+
+    return kvsi_setting_store(&loose, &value, origin, text, err);
+}
+
 kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
                               const char *text, kvs_err *err)
 {
     uint64_t number = 0;
 
+    if (row->access) {
+        TRY(kvsi_setting_check_text(row, origin, text, err)); /* whose messages have the origin */
+        return set_named(row, config, text, err);
+    }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
         return store_flag(row, config, origin, text, err);
@@ -348,28 +440,69 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
 
 /* ---- to text --------------------------------------------------------------------------------- */
 
-/* With 15 digits, or with as many more as it takes to read the same number again. */
-static void print_real(kvsi_text *text, double number)
+/* With 15 digits, or with as many more as it takes to read the same number again.  Returns the
+ * length, which is less than 32. */
+static size_t write_real(char *out, double number)
 {
-    char word[32];
-    int digits = 15;
+    int digits = 15, length;
 
     do
-        snprintf(word, sizeof word, "%.*g", digits, number);
-    while (strtod(word, NULL) != number && digits++ < 17);
-    kvsi_text_add(text, word);
+        length = snprintf(out, 32, "%.*g", digits, number);
+    while (strtod(out, NULL) != number && digits++ < 17);
+    return (size_t)length;
 }
 
-static void print_list(kvsi_text *text, const kvsi_setting *row, const void *config)
+static void write_list(char *out, const kvsi_setting *row, const void *config)
 {
     kvsi_number_list list;
 
     get_list(&list, row, config);
-    kvsi_text_add(text, "");
+    *out = '\0';
     for (size_t i = 0; i < list.count; i++) {
-        kvsi_text_add(text, i ? "," : "");
-        print_real(text, list.numbers[i]);
+        if (i > 0)
+            *out++ = ',';
+        out += write_real(out, list.numbers[i]);
     }
+}
+
+void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config)
+{
+    const void *value = const_field(row, config);
+    const char *words = NULL;
+
+    if (row->access) {
+        get_named(out, row, config);
+        return;
+    }
+    switch (row->kind) {
+    case KVSI_SETTING_FLAG:
+        words = *(const int *)value ? "yes" : "no";
+        break;
+    case KVSI_SETTING_SIZE:
+        snprintf(out, KVSI_SETTING_VALUE, "%zu", *(const size_t *)value);
+        return;
+    case KVSI_SETTING_UINT64:
+        snprintf(out, KVSI_SETTING_VALUE, "%llu", (unsigned long long)*(const uint64_t *)value);
+        return;
+    case KVSI_SETTING_REAL:
+        write_real(out, *(const double *)value);
+        return;
+    case KVSI_SETTING_SIZES:
+    case KVSI_SETTING_REALS:
+    case KVSI_SETTING_BITS:
+    case KVSI_SETTING_OPTIONAL:
+        write_list(out, row, config);
+        return;
+    case KVSI_SETTING_ENUM:
+        words = kvsi_name_of(row->names, *(const int *)value);
+        break;
+    case KVSI_SETTING_CHOICE:
+        words = *(const char *const *)value;
+        break;
+    case KVSI_SETTING_TEXT:
+        break;
+    }
+    snprintf(out, KVSI_SETTING_VALUE, "%s", words ? words : "");
 }
 
 static void print_texts(kvsi_text *text, const kvsi_text_list *list)
@@ -382,41 +515,18 @@ static void print_texts(kvsi_text *text, const kvsi_text_list *list)
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
-    const char *words;
+    char written[KVSI_SETTING_VALUE];
 
-    switch (row->kind) {
-    case KVSI_SETTING_FLAG:
-        kvsi_text_add(text, *(const int *)value ? "yes" : "no");
-        return;
-    case KVSI_SETTING_SIZE:
-        kvsi_text_format(text, "%zu", *(const size_t *)value);
-        return;
-    case KVSI_SETTING_UINT64:
-        kvsi_text_format(text, "%llu", (unsigned long long)*(const uint64_t *)value);
-        return;
-    case KVSI_SETTING_REAL:
-        print_real(text, *(const double *)value);
-        return;
-    case KVSI_SETTING_SIZES:
-    case KVSI_SETTING_REALS:
-    case KVSI_SETTING_BITS:
-    case KVSI_SETTING_OPTIONAL:
-        print_list(text, row, config);
-        return;
-    case KVSI_SETTING_ENUM:
-        words = kvsi_name_of(row->names, *(const int *)value);
-        kvsi_text_add(text, words ? words : "");
-        return;
-    case KVSI_SETTING_TEXT:
-    case KVSI_SETTING_CHOICE:
-        break;
-    }
-    if (row->repeats) {
+    if (row->kind != KVSI_SETTING_TEXT) {
+        kvsi_setting_write(written, row, config);
+        kvsi_text_add(text, written);
+    } else if (row->repeats) {
         print_texts(text, value);
-        return;
+    } else {
+        const char *words = *(const char *const *)value;
+
+        kvsi_text_add(text, words ? words : "");
     }
-    words = *(const char *const *)value;
-    kvsi_text_add(text, words ? words : "");
 }
 
 /* ---- copies, comparisons, checks ------------------------------------------------------------- */
@@ -447,6 +557,13 @@ static size_t value_size(const kvsi_setting *row)
 
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from)
 {
+    char named[KVSI_SETTING_VALUE];
+
+    if (row->access) {
+        get_named(named, row, from);
+        set_named(row, to, named, NULL);
+        return;
+    }
     memcpy(field(row, to), const_field(row, from), value_size(row));
 }
 
@@ -458,7 +575,13 @@ static int same_text(const char *a, const char *b)
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 {
     const void *x = const_field(row, a), *y = const_field(row, b);
+    char ours[KVSI_SETTING_VALUE], theirs[KVSI_SETTING_VALUE];
 
+    if (row->access) {
+        get_named(ours, row, a);
+        get_named(theirs, row, b);
+        return strcmp(ours, theirs) == 0;
+    }
     if (row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE) {
         if (!row->repeats)
             return same_text(*(const char *const *)x, *(const char *const *)y);
@@ -470,22 +593,43 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
         return ((const kvsi_text_list *)x)->count == ((const kvsi_text_list *)y)->count;
     }
     if (row->kind == KVSI_SETTING_SIZES || row->kind == KVSI_SETTING_REALS) {
-        kvsi_number_list ours, theirs;
+        kvsi_number_list left, right;
 
-        get_list(&ours, row, a);
-        get_list(&theirs, row, b);
-        return ours.count == theirs.count &&
-               memcmp(ours.numbers, theirs.numbers, ours.count * sizeof *ours.numbers) == 0;
+        get_list(&left, row, a);
+        get_list(&right, row, b);
+        return left.count == right.count &&
+               memcmp(left.numbers, right.numbers, left.count * sizeof *left.numbers) == 0;
     }
     return memcmp(x, y, value_size(row)) == 0;
+}
+
+int kvsi_setting_is_default(const kvsi_setting *row, const void *config)
+{
+    kvsi_setting loose = loose_row(row);
+    loose_value usual;
+    loaded_value loaded;
+
+    clear_loose(&usual, row);
+    if (row->value && *row->value)
+        kvsi_setting_store(&loose, &usual, row->name, row->value, NULL);
+    if (!row->access)
+        return kvsi_setting_equal(&loose, const_field(row, config), &usual);
+    loose = load_named(&loaded, row, config);
+    return kvsi_setting_equal(&loose, &loaded.value, &usual);
 }
 
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
+    kvsi_setting loose;
+    loaded_value loaded;
 
     if (!row->automatic)
         return 0;
+    if (row->access) {
+        loose = load_named(&loaded, row, config);
+        return kvsi_setting_is_automatic(&loose, &loaded.value);
+    }
     switch (row->kind) {
     case KVSI_SETTING_SIZE:
     case KVSI_SETTING_SIZES:
@@ -583,8 +727,14 @@ static json_t *list_to_json(const kvsi_setting *row, const void *config)
 json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
+    kvsi_setting loose;
+    loaded_value loaded;
     const char *text;
 
+    if (row->access) {
+        loose = load_named(&loaded, row, config);
+        return kvsi_setting_to_json(&loose, &loaded.value);
+    }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
         return json_boolean(*(const int *)value);

@@ -53,6 +53,13 @@ typedef struct kvsi_alias {
     int value, also_value;
 } kvsi_alias;
 
+/* Functions that set and read a configuration by the names of its settings.  `get` writes a text
+ * that `set` takes; "" is an empty list. */
+typedef struct kvsi_setting_access {
+    kvs_status (*set)(void *config, const char *name, const char *value, kvs_err *err);
+    kvs_status (*get)(char *out, size_t size, const void *config, const char *name, kvs_err *err);
+} kvsi_setting_access;
+
 /* What a setting means for a training run. */
 enum {
     KVSI_RESULT = 1,     /* it changes the result.  It is in the log, and runs that are compared or
@@ -66,16 +73,20 @@ typedef struct kvsi_setting {
     const char *name; /* of the option, without dashes; in JSON with _ for - */
     char letter;      /* of the short option, -t; 0 = none */
     kvsi_setting_kind kind;
-    size_t offset;           /* of the field within its struct */
+    size_t offset; /* of the field within its struct */
+    /* NULL = the value is in the field.  Otherwise the field is a pointer to a configuration that
+     * is set and read by name; the kind is a flag, a number, a choice or a list of numbers. */
+    const kvsi_setting_access *access;
     const char *group;       /* heading in the help, section of a configuration file */
     const char *placeholder; /* "N", "DIR" in the help; flags have none */
     const char *help;
     const char *value;          /* the default, as text; NULL = 0, NULL or empty */
     const char *automatic;      /* what 0, NULL or an empty list means, where that is automatic */
     const char *const *choices; /* ends with NULL */
-    const kvsi_name *names;     /* of the values of an enum */
-    const kvsi_alias *aliases;  /* may be NULL */
-    const char *(*examples)(size_t index); /* values of a text, for the help; NULL past the end */
+    const char *(*choice_at)(size_t index); /* instead of `choices`; NULL past the end */
+    const kvsi_name *names;                 /* of the values of an enum */
+    const kvsi_alias *aliases;              /* may be NULL */
+    const char *(*examples)(size_t index);  /* values of a text, for the help; NULL past the end */
     const char *implied;     /* the value of an option given without one; NULL = it needs a value */
     double low, high;        /* limits of a number; high = 0 means no upper limit */
     int open_low, open_high; /* the limit itself is excluded */
@@ -115,6 +126,16 @@ const kvsi_alias *kvsi_setting_alias(const kvsi_setting *row, const char *name);
  * not the second setting.  Messages start with `origin`.  A text is borrowed. */
 kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
                               const char *text, kvs_err *err);
+/* Whether kvsi_setting_store would take the text. */
+kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
+                                   kvs_err *err);
+enum {
+    KVSI_SETTING_VALUE = 32 * KVSI_LIST_MAX
+}; /* size of a value's buffer, for the longest list */
+
+/* Writes the value of a row of any kind but KVSI_SETTING_TEXT as text that kvsi_setting_store
+ * reads; allocates nothing. */
+void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config);
 /* Appends the value as text that kvsi_setting_store reads; "" for a text that is not set and for an
  * empty list. */
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config);
@@ -123,6 +144,8 @@ int kvsi_setting_is_list(const kvsi_setting *row);
 void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
+/* Whether the field has the row's default. */
+int kvsi_setting_is_default(const kvsi_setting *row, const void *config);
 /* Whether the field has the value that `automatic` describes. */
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
 

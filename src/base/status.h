@@ -46,10 +46,18 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
     } while (0)
 
 /* Refuses a NULL argument of a public call, which has a parameter `err`. */
-#define NEED(pointer)                                                                              \
+#define NEED(pointer) NEED_AS(pointer, pointer)
+/* The same if the parameter has another name in the header. */
+#define NEED_AS(pointer, name)                                                                     \
     do {                                                                                           \
         if (!(pointer))                                                                            \
-            return kvsi_fail(err, KVS_E_INVALID, "%s is NULL", #pointer);                          \
+            return kvsi_fail(err, KVS_E_INVALID, "%s is NULL", #name);                             \
+    } while (0)
+/* Refuses NULL for an array of `count` elements, which may be NULL if it is empty. */
+#define NEED_ARRAY(pointer, count)                                                                 \
+    do {                                                                                           \
+        if ((count) > 0)                                                                           \
+            NEED(pointer);                                                                         \
     } while (0)
 
 #define TRY_OUT(call)                                                                              \

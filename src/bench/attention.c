@@ -121,13 +121,17 @@ static kvs_status check(const kvs_bench_attention_options *o, kvs_err *err)
 kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
                                    const kvs_bench_attention_options *options, kvs_err *err)
 {
-    const double product = (double)(options->heads * options->head_size) * (double)options->length *
-                           (double)options->length;
+    double product;
     const double start_rss = kvsi_memory_peak();
     bench b = {0};
     kvs_status st;
 
-    TRY_OUT(check(options, err));
+    NEED(out);
+    NEED(rt);
+    NEED(options);
+    TRY(check(options, err));
+    product = (double)(options->heads * options->head_size) * (double)options->length *
+              (double)options->length;
     TRY_OUT(make(&b, rt, options, err));
     for (size_t i = 0; i < options->rounds + 1; i++)
         TRY_OUT(run_round(&b, i > 0, err));

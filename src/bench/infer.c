@@ -106,10 +106,16 @@ kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt
                                       const kvs_bench_infer_options *options, kvs_err *err)
 {
     kvs_status st = KVS_OK;
-    kvs_bench_inference *b = kvsi_alloc(1, sizeof *b);
+    kvs_bench_inference *b;
     double started;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(options);
+    if (options->batch == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "batch is 0, expected at least 1");
+    b = kvsi_alloc(1, sizeof *b);
     if (!b)
         return kvsi_no_memory(err, "a bench");
     *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_memory_peak()};
@@ -234,6 +240,7 @@ kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
 {
     kvs_bench_inference *b = bench;
 
+    NEED(bench);
     if (b->rounds > 0)
         TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_VALUES), err));
     for (size_t turn = 0; turn < 2; turn++) {
@@ -281,11 +288,15 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
                                    kvs_err *err)
 {
     const kvs_bench_inference *b = bench;
-    const kvs_model *m = b->measured.model;
-    const double keys = (double)b->options.depth + (double)b->options.generate / 2;
-    const double halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
+    const kvs_model *m;
+    double keys, halves;
     kvs_model_sizes sizes;
 
+    NEED(bench);
+    NEED(out);
+    m = b->measured.model;
+    keys = (double)b->options.depth + (double)b->options.generate / 2;
+    halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
     if (b->rounds < 2)
         return kvsi_fail(err, KVS_E_INVALID, "nothing was measured: the first round is warm-up");
     TRY(kvs_model_config_sizes(&sizes, &m->config, err));

@@ -201,9 +201,14 @@ kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt, 
                                  kvs_err *err)
 {
     kvs_bench_machine found = {0};
-    bench *b = kvsi_alloc(1, sizeof *b);
+    bench *b;
     kvs_status st;
 
+    NEED(out);
+    NEED(rt);
+    if (rounds == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "rounds is 0, expected at least 1");
+    b = kvsi_alloc(1, sizeof *b);
     if (!b)
         return kvsi_no_memory(err, "a bench");
     TRY_OUT(list_gemms(&found, err));

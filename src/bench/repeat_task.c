@@ -15,13 +15,14 @@ typedef struct repeat_task {
     kvsi_profile *profile;
 } repeat_task;
 
-static size_t draw(const kvs_data *task, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *task, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const repeat_task *t = (const repeat_task *)task;
     const int32_t *from = t->row + random->index % t->batch * t->length;
     const double started = kvsi_clock_seconds();
 
+    (void)err;
     memcpy(ids, from, t->length * sizeof *ids);
     memcpy(targets, from + 1, t->length * sizeof *targets);
     memset(scored, 0, t->length * sizeof *scored);
@@ -30,7 +31,8 @@ static size_t draw(const kvs_data *task, kvsi_random *random, int32_t *ids, int3
                          &(kvs_bench_op){.op = "data",
                                          .seconds = kvsi_clock_seconds() - started,
                                          .bytes = 4.0 * sizeof *ids * (double)t->length});
-    return t->length;
+    *length = t->length;
+    return KVS_OK;
 }
 
 static json_t *describe(const kvs_data *task)

@@ -80,10 +80,18 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
                                      const kvs_bench_train_options *options, kvs_err *err)
 {
     kvs_status st = KVS_OK;
-    kvs_bench_training *b = kvsi_alloc(1, sizeof *b);
+    kvs_bench_training *b;
     kvs_model_config *config;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(options);
+    NEED(options->config);
+    if (options->batch == 0 || options->length == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "batch is %zu and length %zu, expected at least 1",
+                         options->batch, options->length);
+    b = kvsi_alloc(1, sizeof *b);
     if (!b)
         return kvsi_no_memory(err, "a bench");
     *b = (kvs_bench_training){
@@ -123,9 +131,10 @@ void kvs_bench_training_free(kvs_bench_training *bench)
 
 kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir, kvs_err *err)
 {
-    const kvs_status st = kvs_model_save(bench->measured.model, dir, err);
-
-    return st == KVS_OK ? kvsi_repeat_task_save(bench->task, dir, err) : st;
+    NEED(bench);
+    NEED(dir);
+    TRY(kvs_model_save(bench->measured.model, dir, err));
+    return kvsi_repeat_task_save(bench->task, dir, err);
 }
 
 /* ---- rounds ---- */
@@ -158,10 +167,12 @@ static kvs_status add_unshifted(kvs_bench_training *b, kvs_err *err)
 
 kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out, kvs_err *err)
 {
-    const int counts = bench->rounds >= KVS_BENCH_WARMUP;
+    int counts;
     kvs_bench_round round = {.unshifted_seconds = NAN};
     double ignored;
 
+    NEED(bench);
+    counts = bench->rounds >= KVS_BENCH_WARMUP;
     TRY(add_unshifted(bench, err));
     if (bench->rounds == KVS_BENCH_WARMUP)
         kvsi_profile_reset(&bench->profile);
@@ -188,8 +199,11 @@ kvs_status kvs_bench_training_get(const kvs_bench_training *bench, kvs_bench_tra
                                   kvs_err *err)
 {
     const kvs_bench_training *b = bench;
-    const size_t counted = b->measured.times.count;
+    size_t counted;
 
+    NEED(bench);
+    NEED(out);
+    counted = b->measured.times.count;
     if (counted == 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "nothing was measured: %zu rounds, the first %d are warm-up", b->rounds,

@@ -1,6 +1,6 @@
 /* kvshift bench attention */
 #include "cli/bench.h"
-#include "config/config.h"
+#include "cli/configs.h"
 
 #include <stdio.h>
 
@@ -26,8 +26,8 @@ static const kvsi_setting rows[] = {
      .group = "Attention", .placeholder = "N", .help = "KV heads",
      .automatic = "as many as --heads", .high = 4096},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Attention",
-     .placeholder = "NAME", .help = "what is shifted", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases, .value = "kv"},
+     .placeholder = "NAME", .help = "what is shifted", .choice_at = kvsi_shift_choice,
+     .value = "kv"},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
      .placeholder = "N", .help = "number of measurements", .low = 1, .high = 1000000,
      .value = "5"},
@@ -102,14 +102,16 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     settings *s = data;
     kvs_bench_attention found;
+    kvs_model_config *shift = NULL;
     kvs_runtime *rt = NULL;
-    int form_said;
     kvs_status st;
 
     (void)call;
     if (s->bench.kv_heads == 0)
         s->bench.kv_heads = s->bench.heads;
-    TRY_OUT(kvsi_shift_parse(&s->bench.shift, &form_said, s->shift, err));
+    TRY_OUT(kvs_model_config_create(&shift, NULL, err));
+    TRY_OUT(kvs_model_config_set(shift, "shift", s->shift, err));
+    s->bench.shift = shift;
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
     TRY_OUT(kvs_bench_attention_run(&found, rt, &s->bench, err));
     if (s->run.json)
@@ -118,16 +120,8 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
         print_people(&found, rt, s);
 out:
     kvs_runtime_free(rt);
+    kvs_model_config_free(shift);
     return st;
-}
-
-static void set_defaults(void *data)
-{
-    settings *s = data;
-    kvs_model_config model;
-
-    kvsi_model_config_init(&model);
-    s->bench.shift = model.shift;
 }
 
 const kvsi_command kvsi_bench_attention = {
@@ -135,6 +129,5 @@ const kvsi_command kvsi_bench_attention = {
     .summary = "attention alone, forward and backward",
     .options = &options,
     .settings_size = sizeof(settings),
-    .set_defaults = set_defaults,
     .run = run,
 };

@@ -3,8 +3,8 @@
 #include "base/folders.h"
 #include "base/memory.h"
 #include "cli/bench.h"
+#include "cli/configs.h"
 #include "cli/model_input.h"
-#include "config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,11 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
+static const char *dtype_at(size_t index)
+{
+    return kvs_dtype_name((kvs_dtype)(index + 1)); /* without keep */
+}
+
 /* clang-format off */
 static const kvsi_setting rows[] = {
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT, .offset = FIELD(model),
@@ -29,11 +34,10 @@ static const kvsi_setting rows[] = {
     {.name = "dtype", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(dtype), .group = "Model",
      .placeholder = "NAME", .help = "type of the matrices",
      .automatic = "f32; as in the folder or file",
-     .names = kvsi_dtype_names + 1 /* without keep */},
+     .choice_at = dtype_at},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Model",
      .placeholder = "NAME", .help = "what is shifted in a model with random weights",
-     .automatic = "none", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases},
+     .automatic = "none", .choice_at = kvsi_shift_choice},
     {.name = "prompt", .kind = KVSI_SETTING_SIZE, .offset = FIELD(prompt), .group = "Work",
      .placeholder = "N", .help = "tokens of the prompt; 0 = none", .high = 1 << 24,
      .value = "512"},
@@ -112,59 +116,57 @@ static kvs_status write_model(char **out, const subjects *s, const char *name,
     *out = kvsi_path_join(s->folder, name);
     if (!*out)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory");
-    c.in = in;
     c.config = config;
-    c.out = *out;
     c.format = KVS_FORMAT_GGUF;
     c.tokenizer = "none";
     TRY(kvs_dtype_parse(&c.dtype, asked->dtype ? asked->dtype : "f32", err));
-    return kvs_convert(&c, err);
+    return kvs_convert(*out, in, &c, err);
 }
 
 /* A bench model, or a preset. */
-static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *err)
+static kvs_status describe(kvs_model_config **out, const settings *s, kvs_err *err)
 {
     const size_t needed = s->prompt > s->depth + s->generate ? s->prompt : s->depth + s->generate;
-    kvs_bench_model model;
-    int form_said;
 
-    if (kvs_bench_model_get(&model, s->model, NULL) == KVS_OK)
-        *out = model.config;
-    else {
-        kvsi_model_config_init(out);
-        if (kvsi_model_config_preset(out, s->model, NULL) != KVS_OK)
-            return kvsi_fail(err, KVS_E_INVALID,
-                             "'%s' is not a model's folder or file, a bench model or a preset",
-                             s->model);
-    }
-    TRY(kvsi_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
-    if (out->context < needed)
-        out->context = needed;
-    return kvs_model_config_finish(out, err);
+    if (kvs_bench_model_config(out, s->model, NULL) != KVS_OK &&
+        kvs_model_config_create(out, s->model, NULL) != KVS_OK)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' is not a model's folder or file, a bench model or a preset",
+                         s->model);
+    TRY(kvs_model_config_set(*out, "shift", s->shift ? s->shift : "none", err));
+    if (kvsi_model_count(*out, "context") < needed)
+        TRY(kvs_model_config_set_number(*out, "context", (double)needed, err));
+    return kvs_model_config_finish(*out, err);
+}
+
+static kvs_status write_random(subjects *out, const settings *s, kvs_err *err)
+{
+    kvs_model_config *config = NULL;
+    kvs_status st;
+
+    TRY_OUT(describe(&config, s, err));
+    TRY_OUT(make_folder(out, err));
+    TRY_OUT(write_model(&out->model, out, "model.gguf", s, NULL, config, err));
+    if (kvsi_shift_targets(config) == 0)
+        goto out;
+    TRY_OUT(kvs_model_config_set(config, "shift", "none", err));
+    TRY_OUT(write_model(&out->unshifted, out, "unshifted.gguf", s, NULL, config, err));
+out:
+    kvs_model_config_free(config);
+    return st;
 }
 
 static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
 {
-    kvs_model_config config;
-
-    if (kvsi_file_exists(s->model)) {
-        if (s->shift)
-            return kvsi_fail(err, KVS_E_INVALID,
-                             "option '--shift' is for random weights, not for '%s'", s->model);
-        if (!s->dtype)
-            return KVS_OK;
-        TRY(make_folder(out, err));
-        TRY(write_model(&out->model, out, "model.gguf", s, s->model, NULL, err));
+    if (!kvsi_file_exists(s->model))
+        return write_random(out, s, err);
+    if (s->shift)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--shift' is for random weights, not for '%s'",
+                         s->model);
+    if (!s->dtype)
         return KVS_OK;
-    }
-    TRY(describe(&config, s, err));
     TRY(make_folder(out, err));
-    TRY(write_model(&out->model, out, "model.gguf", s, NULL, &config, err));
-    if (config.shift.targets != 0) {
-        config.shift.targets = 0;
-        TRY(write_model(&out->unshifted, out, "unshifted.gguf", s, NULL, &config, err));
-    }
-    return KVS_OK;
+    return write_model(&out->model, out, "model.gguf", s, s->model, NULL, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

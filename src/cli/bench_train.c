@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/bench.h"
-#include "config/config.h"
+#include "cli/configs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static const kvsi_setting rows[] = {
      .group = "Training", .placeholder = "NAME", .help = "model to train", .choices = models,
      .value = "tiny"},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Training",
-     .placeholder = "NAME", .help = "what is shifted", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases, .value = "kv"},
+     .placeholder = "NAME", .help = "what is shifted", .choice_at = kvsi_shift_choice,
+     .value = "kv"},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Training",
      .placeholder = "N", .help = "sequences per step", .automatic = "the model's", .high = 1 << 20},
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(length), .group = "Training",
@@ -136,8 +136,8 @@ static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
         "{s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, "
         "s:f, "
         "s:f}",
-        "model", s->model, "shift", s->shift, "batch", (json_int_t)o->model.batch, "length",
-        (json_int_t)o->model.length, "steps", (json_int_t)r->rounds, "recompute", s->recompute,
+        "model", s->model, "shift", s->shift, "batch", (json_int_t)o->batch, "length",
+        (json_int_t)o->length, "steps", (json_int_t)r->rounds, "recompute", s->recompute,
         "profiled", s->profile, "tokens_per_s", r->tokens / r->step.median, "step_ms",
         times_to_json(r->step), "gflops", kvsi_bench_giga(rate), "peak_gflops",
         kvsi_bench_giga(peak), "fraction_of_peak", rate / peak, "gflops_best",
@@ -181,7 +181,7 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
     kvsi_bench_print_runtime(rt);
     printf("%-12s%s, shift %s, %zu x %zu tokens, %.1f MFLOP per token\n", "model", s->model,
-           s->shift, o->model.batch, o->model.length, kvsi_bench_mega(r->flops / r->tokens));
+           s->shift, o->batch, o->length, kvsi_bench_mega(r->flops / r->tokens));
     printf("%-12s%.2f ms (best %.2f), %.0f tokens/s, %zu steps\n", "step", 1e3 * r->step.median,
            1e3 * r->step.best, r->tokens / r->step.median, r->rounds);
     printf("%-12s%.1f GFLOP/s, %.1f %% of the peak of %.1f\n", "rate", kvsi_bench_giga(rate),
@@ -200,11 +200,12 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
 /* One round per line of standard input, each answered by a line {"seconds": ..., "loss": ...}.  The
  * first line of output means that the model is ready. */
-static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *model, kvs_err *err)
+static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_train_options *o,
+                            kvs_err *err)
 {
     int c;
 
-    printf("{\"ready\": true, \"batch\": %zu, \"length\": %zu}\n", model->batch, model->length);
+    printf("{\"ready\": true, \"batch\": %zu, \"length\": %zu}\n", o->batch, o->length);
     fflush(stdout);
     while ((c = getchar()) != EOF) {
         kvs_bench_round round;
@@ -230,21 +231,23 @@ static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *er
     return KVS_OK;
 }
 
-static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err *err)
+/* Sets the options of the model that was chosen, whose configuration is *config. */
+static kvs_status choose(kvs_bench_train_options *o, kvs_model_config **config, size_t *steps,
+                         const settings *s, kvs_err *err)
 {
-    int form_said;
+    kvs_bench_model model;
 
-    TRY(kvs_bench_model_get(&o->model, s->model, err));
+    TRY(kvs_bench_model_get(&model, s->model, err));
+    TRY(kvs_bench_model_config(config, s->model, err));
+    TRY(kvs_model_config_set(*config, "shift", s->shift, err));
+    o->config = *config;
     o->profile = s->profile;
     o->recompute = s->recompute;
     o->alone = s->paced;
-    if (s->batch > 0)
-        o->model.batch = s->batch;
-    if (s->length > 0)
-        o->model.length = s->length;
-    if (s->steps > 0)
-        o->model.steps = s->steps;
-    return kvsi_shift_parse(&o->model.config.shift, &form_said, s->shift, err);
+    o->batch = s->batch > 0 ? s->batch : model.batch;
+    o->length = s->length > 0 ? s->length : model.length;
+    *steps = s->steps > 0 ? s->steps : model.steps;
+    return KVS_OK;
 }
 
 static int holds(const char *dir, const char *name)
@@ -280,17 +283,19 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvs_bench_train_options o = {0};
     kvs_bench_train_result result;
     kvs_bench_training *bench = NULL;
+    kvs_model_config *config = NULL;
     kvs_runtime *rt = NULL;
+    size_t steps = 0;
     kvs_status st;
 
     (void)call;
     TRY_OUT(check_save(s, err));
-    TRY_OUT(choose(&o, s, err));
+    TRY_OUT(choose(&o, &config, &steps, s, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
     TRY_OUT(kvs_bench_training_create(&bench, rt, &o, err));
     if (s->save)
         TRY_OUT(save(bench, s->save, err));
-    TRY_OUT(s->paced ? run_paced(bench, &o.model, err) : run_steps(bench, o.model.steps, err));
+    TRY_OUT(s->paced ? run_paced(bench, &o, err) : run_steps(bench, steps, err));
     TRY_OUT(kvs_bench_training_get(bench, &result, err));
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
@@ -298,6 +303,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
         print_people(&result, rt, &o, s);
 out:
     kvs_bench_training_free(bench);
+    kvs_model_config_free(config);
     kvs_runtime_free(rt);
     return st;
 }

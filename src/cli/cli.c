@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 #include "cli/signals.h"
 #include "kvshift/kvshift_mpi.h"
 
@@ -42,11 +42,12 @@ static int fail_on_ranks(kvs_comm *comm, const kvs_err *err)
 
 /* ---- the runner ------------------------------------------------------------------------------ */
 
-void kvsi_cli_set_defaults(const kvsi_command *command, void *settings)
+kvs_status kvsi_cli_set_defaults(const kvsi_command *command, void *settings, kvs_err *err)
 {
-    kvsi_options_set_defaults(command->options, settings, command->settings_size);
+    TRY(kvsi_options_set_defaults(command->options, settings, command->settings_size, err));
     if (command->set_defaults)
         command->set_defaults(settings);
+    return KVS_OK;
 }
 
 static kvs_status parse(const kvsi_command *command, void *settings, kvsi_parsed_options *parsed,
@@ -110,7 +111,7 @@ static kvs_status run_words(const kvsi_command *command, kvs_comm *comm, int arg
         goto out;
     }
     TRY_OUT(kvsi_text_check(&line, err));
-    kvsi_cli_set_defaults(command, settings);
+    TRY_OUT(kvsi_cli_set_defaults(command, settings, err));
     st = parse(command, settings, &parsed, argc - first, argv + first, err);
     if (comm)
         st = kvs_comm_agree(comm, st, err);
@@ -126,6 +127,8 @@ static kvs_status run_words(const kvsi_command *command, kvs_comm *comm, int arg
 out:
     kvsi_options_release(&parsed);
     kvsi_text_release(&line);
+    if (settings)
+        kvsi_options_free_configs(command->options, settings);
     kvsi_free(settings);
     return st;
 }
@@ -143,8 +146,7 @@ static int run_command(const kvsi_command *command, int argc, char **argv, int f
     if (st != KVS_OK)
         code = comm ? fail_on_ranks(comm, &err) : kvsi_cli_fail(&err);
     kvs_comm_close(comm);
-    /* The library returns KVS_E_LIMIT when a callback asks it to stop. */
-    if (kvsi_stop_signal() && !command->stop_is_failure && (st == KVS_OK || st == KVS_E_LIMIT))
+    if (kvsi_stop_signal() && !command->stop_is_failure && (st == KVS_OK || st == KVS_E_STOPPED))
         return 128 + kvsi_stop_signal();
     return code;
 }

@@ -8,7 +8,7 @@
 #define KVSI_CLI_CLI_H
 
 #include "base/json.h"
-#include "base/options.h"
+#include "cli/options/options.h"
 
 /* A command that was stopped by a signal returns 128 + signal, except `stop_is_failure`. */
 enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
@@ -48,8 +48,9 @@ int kvsi_cli_run(const kvsi_command *command, int argc, char **argv);
 const kvsi_command *kvsi_cli_find(const kvsi_command *const *list, const char *name);
 /* The name in the list that is nearest to a misspelt one; NULL = none is near. */
 const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name);
-/* Sets the settings to the defaults of the command. */
-void kvsi_cli_set_defaults(const kvsi_command *command, void *settings);
+/* Sets the settings to the defaults of the command.  The caller releases them with
+ * kvsi_options_free_configs, also after a failure. */
+kvs_status kvsi_cli_set_defaults(const kvsi_command *command, void *settings, kvs_err *err);
 
 /* Prints the error as one line and returns its exit code. */
 int kvsi_cli_fail(const kvs_err *err);
@@ -57,6 +58,8 @@ int kvsi_cli_fail(const kvs_err *err);
  * parsed->print_config. */
 kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void *settings,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
+/* What computes matrix products.  Readers of env.json and of benchmarks rely on the key "blas". */
+#define KVSI_CLI_BLAS "built in"
 /* The output of 'kvshift version --json', a new reference. */
 json_t *kvsi_cli_version_json(const kvs_runtime *rt);
 /* Prints a JSON value and releases it; NULL means that memory ran out. */

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/model_input.h"
-#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <math.h>
@@ -72,13 +71,10 @@ static void analysis_release(analysis *a)
 
 static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 {
-    const kvsi_shift_config *shift;
-
     TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
-    shift = &kvs_model_get_config(a->loaded.model)->shift;
     TRY(kvs_lens_options_finish(&s->lens, a->loaded.model, err));
     TRY(kvsi_coefficients_read(&a->coefficients, a->loaded.model, err));
-    a->has_summary = kvs_shift_has_kinds(shift);
+    a->has_summary = a->coefficients.shift.has_kinds;
     if (a->has_summary)
         TRY(kvs_shift_summarise(&a->summary, a->loaded.model, err));
     a->count = kvs_lens_heads(a->loaded.model);

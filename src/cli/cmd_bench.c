@@ -17,7 +17,7 @@ json_t *kvsi_bench_json(const char *bench, const kvs_runtime *rt, json_t *rest)
     const kvs_build_info *build = kvs_build();
     json_t *value =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "bench", bench, "commit", build->commit,
-                  "compiler", build->compiler, "blas", build->blas, "cpu_level",
+                  "compiler", build->compiler, "blas", KVSI_CLI_BLAS, "cpu_level",
                   kvs_runtime_cpu_level(rt), "threads", kvs_runtime_threads(rt));
 
     if (!rest || json_object_update(value, rest) != 0) {
@@ -33,7 +33,7 @@ void kvsi_bench_print_runtime(const kvs_runtime *rt)
     const int threads = kvs_runtime_threads(rt);
 
     printf("%-12s%d thread%s, CPU level %s, %s\n", "run", threads, threads == 1 ? "" : "s",
-           kvs_runtime_cpu_level(rt), kvs_build()->blas);
+           kvs_runtime_cpu_level(rt), KVSI_CLI_BLAS);
 }
 
 double kvsi_bench_giga(double x)

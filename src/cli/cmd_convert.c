@@ -10,13 +10,11 @@
 
 typedef struct convert_settings {
     const char *preset; /* this and the next four describe random weights */
-    kvs_model_config model;
+    kvs_model_config *model;
     double dropout;
     uint64_t seed;
     size_t threads;
-    kvs_format format;
-    kvs_dtype dtype;
-    const char *tokenizer, *shard_size;
+    const char *format, *dtype, *tokenizer, *shard_size;
     int overwrite, quiet;
 } convert_settings;
 
@@ -24,24 +22,36 @@ typedef struct convert_settings {
 
 #define FIELD(name) offsetof(convert_settings, name)
 
+static const char *format_at(size_t index)
+{
+    return kvs_format_name((kvs_format)index);
+}
+
+static const char *dtype_at(size_t index)
+{
+    return kvs_dtype_name((kvs_dtype)index);
+}
+
 static const kvsi_setting output_rows[] = {
     {.name = "format",
-     .kind = KVSI_SETTING_ENUM,
+     .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
      .help = "auto: by the name of OUT: .gguf, .bin (llama2c), otherwise a folder (hf); "
              "gguf-llama refuses models that other programs would compute differently",
-     .names = kvsi_format_names},
+     .choice_at = format_at,
+     .value = "auto"},
     {.name = "dtype",
-     .kind = KVSI_SETTING_ENUM,
+     .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
      .help =
          "type of the matrices; keep: as in IN; q8_0 and q4_0 (8.5 and 4.5 bits per weight) are "
          "for GGUF",
-     .names = kvsi_dtype_names},
+     .choice_at = dtype_at,
+     .value = "keep"},
     {.name = "shard-size",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
@@ -116,8 +126,8 @@ static const kvsi_command_options options = {
     .tables =
         (const kvsi_option_table[]){
             KVSI_OPTION_ROWS(random_rows),
-            {&kvsi_model_settings, FIELD(model), MODEL},
-            {&(const kvsi_settings)KVSI_SETTINGS(dropout_row), 0, MODEL},
+            {.config = &kvsi_model_configs, .offset = FIELD(model), .group = MODEL},
+            {.table = &(const kvsi_settings)KVSI_SETTINGS(dropout_row), .group = MODEL},
             KVSI_OPTION_ROWS(output_rows),
             {0},
         },
@@ -168,21 +178,16 @@ static kvs_status check_input(const convert_settings *s, const kvsi_parsed_optio
     return KVS_OK;
 }
 
-static kvs_status make_options(kvs_convert_options *out, const convert_settings *s,
-                               const kvsi_parsed_options *parsed, kvs_err *err)
+static kvs_status make_options(kvs_convert_options *out, const convert_settings *s, kvs_err *err)
 {
-    const int random = s->preset != NULL;
-
     kvs_convert_options_init(out, sizeof *out);
-    out->in = random ? NULL : parsed->arguments[0];
-    out->out = parsed->arguments[random ? 0 : 1];
-    out->config = random ? &s->model : NULL;
+    out->config = s->preset ? s->model : NULL;
     out->seed = s->seed;
     out->threads = (int)s->threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
-    out->format = s->format;
-    out->dtype = s->dtype;
+    TRY(kvs_format_parse(&out->format, s->format, err));
+    TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
     if (s->shard_size)
         TRY(parse_size(&out->shard_bytes, s->shard_size, err));
     return KVS_OK;
@@ -205,19 +210,12 @@ static int show_progress(void *user, uint64_t done, uint64_t all)
     return kvsi_stop_signal();
 }
 
-static void show_remark(void *user, const char *text)
+static void show_notice(void *user, const char *text)
 {
     const kvsi_progress *progress = user;
 
     if (!progress->quiet)
         fprintf(stderr, "%s\n", text);
-}
-
-static void set_defaults(void *data)
-{
-    convert_settings *s = data;
-
-    kvsi_model_set_defaults(&s->model, KVSI_BODY_LLAMA);
 }
 
 /* --random and --body decide the defaults of the model options. */
@@ -227,24 +225,25 @@ static kvs_status apply(void *data, kvsi_parsed_options *parsed, kvs_err *err)
 
     TRY(kvsi_model_start(&s->model, NULL, parsed, &options, "random", err));
     TRY(kvsi_options_apply(parsed, &options, s, err));
-    return kvsi_model_finish(&s->model, s->dropout, parsed, &options, err);
+    return kvsi_model_finish(s->model, s->dropout, parsed, &options, err);
 }
 
 static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const convert_settings *s = data;
+    char *const *paths = call->parsed->arguments; /* [IN] OUT */
     kvs_convert_options how;
     kvsi_progress progress;
     kvs_status st;
 
     TRY(check_input(s, call->parsed, err));
-    TRY(make_options(&how, s, call->parsed, err));
+    TRY(make_options(&how, s, err));
     how.progress = show_progress;
-    how.remark = show_remark;
+    how.notice = show_notice;
     how.user = &progress;
     kvsi_catch_stop();
     kvsi_progress_start(&progress, s->quiet);
-    st = kvs_convert(&how, err);
+    st = kvs_convert(paths[s->preset ? 0 : 1], s->preset ? NULL : paths[0], &how, err);
     kvsi_progress_end(&progress);
     return st;
 }
@@ -254,7 +253,6 @@ const kvsi_command kvsi_cmd_convert = {
     .summary = "write a model in another format",
     .options = &options,
     .settings_size = sizeof(convert_settings),
-    .set_defaults = set_defaults,
     .apply = apply,
     .run = run,
 };

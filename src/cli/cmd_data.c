@@ -308,7 +308,7 @@ static int show_progress(void *user, const kvs_corpus_progress *p)
     return kvsi_stop_signal();
 }
 
-static void show_remark(void *user, const char *text)
+static void show_notice(void *user, const char *text)
 {
     kvsi_progress *progress = user;
 
@@ -317,45 +317,44 @@ static void show_remark(void *user, const char *text)
         fprintf(stderr, "%s\n", text);
 }
 
-static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *settings,
-                             const kvsi_parsed_options *parsed, kvs_err *err)
+static kvs_status take_options(kvs_corpus_build_options *out, const data_settings *settings,
+                               kvs_err *err)
 {
+    kvs_corpus_build_options_init(out, sizeof *out);
     if (!settings->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--tokenizer' is required: a file, or 'bytes'");
     if (!settings->out)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--out' is required: the folder of the corpus");
-    plan->files = (const char *const *)parsed->arguments;
-    plan->count = parsed->argument_count;
-    plan->tokenizer = settings->tokenizer;
-    plan->field = settings->field;
-    plan->separator = settings->separator;
-    plan->valid = settings->valid;
-    plan->seed = settings->seed;
-    plan->shard_tokens = settings->shard_tokens;
-    plan->overwrite = settings->overwrite;
+    out->field = settings->field;
+    out->separator = settings->separator;
+    out->valid = settings->valid;
+    out->seed = settings->seed;
+    out->shard_tokens = settings->shard_tokens;
+    out->overwrite = settings->overwrite;
     if (settings->eos)
-        plan->eos = strcmp(settings->eos, "yes") == 0 ? KVS_EOS_YES : KVS_EOS_NO;
+        out->eos = strcmp(settings->eos, "yes") == 0 ? KVS_EOS_YES : KVS_EOS_NO;
     return KVS_OK;
 }
 
 static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
 {
     const data_settings *settings = data;
+    const char *const *files = (const char *const *)call->parsed->arguments;
     kvsi_progress progress;
-    kvs_corpus_plan plan;
+    kvs_corpus_build_options how;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    kvs_corpus_plan_init(&plan);
-    TRY_OUT(plan_build(&plan, settings, call->parsed, err));
-    plan.progress = show_progress;
-    plan.remark = show_remark;
-    plan.user = &progress;
+    TRY_OUT(take_options(&how, settings, err));
+    how.progress = show_progress;
+    how.notice = show_notice;
+    how.user = &progress;
     kvsi_catch_stop();
     kvsi_progress_start(&progress, settings->quiet);
-    st = kvs_corpus_build(&plan, settings->out, err);
+    st = kvs_corpus_build(settings->out, files, call->parsed->argument_count, settings->tokenizer,
+                          &how, err);
     kvsi_progress_end(&progress);
     if (st != KVS_OK)
         return st;
@@ -371,14 +370,14 @@ out:
 static void set_defaults(void *data)
 {
     data_settings *s = data;
-    kvs_corpus_plan plan;
+    kvs_corpus_build_options usual;
 
-    kvs_corpus_plan_init(&plan);
-    s->field = plan.field;
-    s->separator = plan.separator;
-    s->valid = plan.valid;
-    s->seed = plan.seed;
-    s->shard_tokens = plan.shard_tokens;
+    kvs_corpus_build_options_init(&usual, sizeof usual);
+    s->field = usual.field;
+    s->separator = usual.separator;
+    s->valid = usual.valid;
+    s->seed = usual.seed;
+    s->shard_tokens = usual.shard_tokens;
 }
 
 #define VERB(verb, about)                                                                          \

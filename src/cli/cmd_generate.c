@@ -2,8 +2,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/configs.h"
 #include "cli/model_input.h"
-#include "config/config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -125,7 +125,7 @@ out:
 static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
                               const kvsi_loaded_model *m, kvs_err *err)
 {
-    const size_t context = kvs_model_get_config(m->model)->context;
+    const size_t context = kvsi_model_count(kvs_model_get_config(m->model), "context");
 
     if (s->ids)
         TRY(kvsi_read_ids(ids, count, s->ids, err));
@@ -213,7 +213,7 @@ static int is_end(const generation *g, int32_t id)
 static kvs_status decode(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
 {
     const settings *s = g->s;
-    const size_t context = kvs_model_get_config(g->m->model)->context;
+    const size_t context = kvsi_model_count(kvs_model_get_config(g->m->model), "context");
 
     for (g->finish = NULL; !g->finish;) {
         const int32_t next = kvs_sampler_next(sampler, g->logits);
@@ -264,7 +264,7 @@ static kvs_status finish(generation *g, kvs_err *err)
         TRY(print_sample(g, err));
     if (strcmp(g->finish, "context") == 0)
         fprintf(stderr, "kvshift: the context of %zu tokens is full\n",
-                kvs_model_get_config(g->m->model)->context);
+                kvsi_model_count(kvs_model_get_config(g->m->model), "context"));
     return KVS_OK;
 }
 
@@ -288,8 +288,8 @@ static kvs_status skip_prompt(generation *g, kvs_err *err)
 static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
     const kvs_tokenizer *tokenizer = g->m->tokenizer;
-    const size_t choice =
-        tokenizer ? kvs_tokenizer_vocab(tokenizer) : kvs_model_get_config(g->m->model)->vocab;
+    const size_t choice = tokenizer ? kvs_tokenizer_vocab(tokenizer)
+                                    : kvsi_model_count(kvs_model_get_config(g->m->model), "vocab");
     kvs_sampling sampling = g->s->sampling;
     kvs_sampler *sampler = NULL;
     const double start = kvsi_clock_seconds();
@@ -318,7 +318,7 @@ static kvs_status prepare(generation *g, kvs_err *err)
 {
     const settings *s = g->s;
     const size_t logits = kvs_model_logit_count(g->m->model);
-    const size_t context = kvs_model_get_config(g->m->model)->context;
+    const size_t context = kvsi_model_count(kvs_model_get_config(g->m->model), "context");
     const size_t fed =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();

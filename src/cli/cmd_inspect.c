@@ -1,9 +1,7 @@
 /* kvshift inspect: configuration, memory and shift coefficients of a model; checks its files. */
 #include "cli/cli.h"
 #include "cli/coefficients.h"
-#include "config/config.h"
-#include "kvshift/kvshift_files.h"
-#include "kvshift/kvshift_lab.h"
+#include "cli/configs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,10 +41,10 @@ static const kvsi_command_options options = {
 
 typedef struct inspection {
     const char *path;
-    kvs_model_info info = {.size = sizeof(kvs_model_info)};
+    kvs_model_info info;
     int is_checked;
-    kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
-    kvs_model_config config;
+    kvs_model_check_result check;
+    kvs_model_config *config;
     kvs_model_sizes sizes;
     int has_coefficients; /* the model has a shift and its weights exist */
     kvsi_coefficients coefficients;
@@ -56,12 +54,13 @@ static kvs_status read_coefficients(inspection *in, kvs_err *err)
 {
     kvs_runtime *rt = NULL;
     kvs_model *model = NULL;
+    kvs_load_options how;
     kvs_status st;
 
+    kvs_load_options_init(&how, sizeof how);
+    how.mapped = 1;
     TRY_OUT(kvs_runtime_create(&rt, NULL, err));
-    TRY_OUT(kvs_model_load(&model, rt, in->path,
-                           &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
-                           err));
+    TRY_OUT(kvs_model_load(&model, rt, in->path, &how, err));
     TRY_OUT(kvsi_coefficients_read(&in->coefficients, model, err));
     in->has_coefficients = 1;
 out:
@@ -74,20 +73,21 @@ static kvs_status inspect(inspection *in, const char *path, int check, kvs_err *
 {
     in->path = path;
     TRY(kvs_model_describe(&in->info, path, err));
-    TRY(kvsi_model_config_load(&in->config, path, err));
-    TRY(kvs_model_config_sizes(&in->sizes, &in->config, err));
+    TRY(kvs_model_config_load(&in->config, path, err));
+    TRY(kvs_model_config_sizes(&in->sizes, in->config, err));
     if (check) {
         TRY(kvs_model_check(&in->check, path, err));
         in->is_checked = 1;
     }
-    if (in->info.tensors > 0 && in->config.shift.targets != 0)
+    if (in->info.tensors > 0 && kvsi_shift_targets(in->config) != 0)
         TRY(read_coefficients(in, err));
     return KVS_OK;
 }
 
 static uint64_t full_cache_bytes(const inspection *in)
 {
-    return in->sizes.cache_bytes_per_token * in->config.context + in->sizes.shift_state_bytes;
+    return in->sizes.cache_bytes_per_token * kvsi_model_count(in->config, "context") +
+           in->sizes.shift_state_bytes;
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -104,8 +104,8 @@ static int is_essential(const char *name)
 }
 
 /* Prints a setting if it is essential or differs from that of a plain model. */
-static kvs_status print_setting(const kvsi_setting *row, const kvs_model_config *config,
-                                const kvs_model_config *plain, kvs_err *err)
+static kvs_status print_setting(const kvsi_setting *row, kvs_model_config *const *config,
+                                kvs_model_config *const *plain, kvs_err *err)
 {
     kvsi_text value = {0};
     kvs_status st;
@@ -120,32 +120,52 @@ out:
     return st;
 }
 
+/* Row number `index` of a handle; the name is NULL past the end. */
+static kvsi_setting row_at(size_t index)
+{
+    return kvsi_library_row(&kvsi_model_configs, 0, index, 0);
+}
+
+/* Head counts of sliding layers are only of interest if they differ from the others. */
+static kvs_status hide_equal_heads(kvs_model_config *config, kvs_err *err)
+{
+    if (kvsi_model_count(config, "sliding-heads") != kvsi_model_count(config, "heads") ||
+        kvsi_model_count(config, "sliding-kv-heads") != kvsi_model_count(config, "kv-heads"))
+        return KVS_OK;
+    TRY(kvs_model_config_set_number(config, "sliding-heads", 0, err));
+    return kvs_model_config_set_number(config, "sliding-kv-heads", 0, err);
+}
+
 static kvs_status print_configuration(const kvs_model_config *config, kvs_err *err)
 {
-    kvs_model_config shown = *config, plain;
+    kvs_model_config *shown = NULL, *plain = NULL;
+    kvsi_setting row;
+    kvs_status st;
 
-    kvsi_model_config_init(&plain);
-    kvsi_model_config_set_body(&plain, config->body);
-    /* Head counts of sliding layers are only of interest if they differ from the others. */
-    if (shown.sliding_heads == shown.heads && shown.sliding_kv_heads == shown.kv_heads)
-        shown.sliding_heads = shown.sliding_kv_heads = 0;
+    TRY_OUT(kvs_model_config_copy(&shown, config, err));
+    TRY_OUT(kvs_model_config_create(&plain, NULL, err));
+    TRY_OUT(kvs_model_config_set(plain, "body", kvsi_model_word(config, "body").text, err));
+    TRY_OUT(hide_equal_heads(shown, err));
     printf("configuration\n");
-    for (size_t i = 0; i < kvsi_model_settings.count; i++)
-        TRY(print_setting(kvsi_model_settings.rows + i, &shown, &plain, err));
-    return KVS_OK;
+    for (size_t i = 0; (row = row_at(i)).name; i++)
+        TRY_OUT(print_setting(&row, &shown, &plain, err));
+out:
+    kvs_model_config_free(shown);
+    kvs_model_config_free(plain);
+    return st;
 }
 
 /* Every setting under the name of its option: --kv-heads is "kv_heads". */
-static json_t *configuration_to_json(const kvs_model_config *config)
+static json_t *configuration_to_json(kvs_model_config *const *config)
 {
     json_t *object = json_object();
+    kvsi_setting row;
 
-    for (size_t i = 0; i < kvsi_model_settings.count; i++) {
-        const kvsi_setting *row = kvsi_model_settings.rows + i;
+    for (size_t i = 0; (row = row_at(i)).name; i++) {
         char key[KVSI_SETTING_KEY];
 
-        kvsi_setting_key(key, row);
-        json_object_set_new(object, key, kvsi_setting_to_json(row, config));
+        kvsi_setting_key(key, &row);
+        json_object_set_new(object, key, kvsi_setting_to_json(&row, config));
     }
     return object;
 }
@@ -183,7 +203,7 @@ static void print_format(const inspection *in)
 static void print_check(const kvs_model_check_result *check)
 {
     printf("check: %zu tensors with %" PRIu64 " values, all finite; checksums: %s\n",
-           check->tensors, check->numbers, check->has_checksums ? "correct" : "none");
+           check->tensors, check->values, check->has_checksums ? "correct" : "none");
 }
 
 static void print_sizes(const inspection *in)
@@ -199,7 +219,8 @@ static void print_sizes(const inspection *in)
     print_bytes("weights", sizes->weight_bytes, "");
     print_bytes("cache per token", sizes->cache_bytes_per_token, "");
     print_bytes("shift state", sizes->shift_state_bytes, " per sequence");
-    snprintf(note, sizeof note, " for %zu tokens, shift state included", in->config.context);
+    snprintf(note, sizeof note, " for %zu tokens, shift state included",
+             kvsi_model_count(in->config, "context"));
     print_bytes("cache at full context", full_cache_bytes(in), note);
     print_bytes("training", sizes->training_bytes, " for weights, gradients and moments");
 }
@@ -209,13 +230,13 @@ static kvs_status print_people(const inspection *in, kvs_err *err)
     kvs_status st;
 
     print_format(in);
-    st = print_configuration(&in->config, err);
+    st = print_configuration(in->config, err);
     if (st != KVS_OK)
         return st;
     print_sizes(in);
     if (in->has_coefficients)
         kvsi_coefficients_print(&in->coefficients);
-    else if (in->config.shift.targets != 0)
+    else if (kvsi_shift_targets(in->config) != 0)
         printf("coefficients: unknown, no weights in '%s'\n", in->path);
     if (in->is_checked)
         print_check(&in->check);
@@ -236,7 +257,7 @@ static json_t *check_to_json(const inspection *in)
     if (!in->is_checked)
         return json_null();
     return json_pack("{s:I, s:I, s:b}", "tensors", (json_int_t)in->check.tensors, "numbers",
-                     (json_int_t)in->check.numbers, "has_checksums", in->check.has_checksums);
+                     (json_int_t)in->check.values, "has_checksums", in->check.has_checksums);
 }
 
 static kvs_status print_json(const inspection *in, kvs_err *err)
@@ -273,13 +294,14 @@ static kvs_status print_json(const inspection *in, kvs_err *err)
 static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const inspect_settings *s = data;
-    inspection in = {0};
+    inspection in = {.info.size = sizeof in.info, .check.size = sizeof in.check};
     kvs_status st;
 
     TRY_OUT(inspect(&in, call->parsed->arguments[0], s->check, err));
     TRY_OUT(s->json ? print_json(&in, err) : print_people(&in, err));
 out:
     kvsi_coefficients_release(&in.coefficients);
+    kvs_model_config_free(in.config);
     return st;
 }
 

@@ -1,8 +1,7 @@
 /* kvshift plan: memory and time of training on machines that need not exist. */
 #include "base/text.h"
 #include "cli/cli.h"
-#include "config/config.h"
-#include "kvshift/kvshift_lab.h"
+#include "cli/configs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,14 +65,15 @@ static const kvsi_command_options options = {
     .tables = KVSI_OPTIONS(rows),
 };
 
-enum { SHARDS = KVSI_SHARD_PARAMETERS + 1 };
+enum { SHARDS_MAX = 8 };
 
 typedef struct planning {
     const plan_settings *s;
-    kvs_model_config model;
-    kvs_train_config train;
+    kvs_model_config *model;
+    kvs_train_config *train;
     uint64_t tokens; /* of the whole run; 0 = not known */
-    kvs_cluster_plan plans[SHARDS];
+    size_t shards;   /* ways to shard it: the values of the setting "shard" */
+    kvs_cluster_plan plans[SHARDS_MAX];
 } planning;
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -95,59 +95,67 @@ static kvs_status find_model(planning *p, kvs_err *err)
 
     if (!name)
         return kvsi_fail(err, KVS_E_INVALID, "no model is given; try --model paper-19b");
-    kvsi_train_config_init(&p->train);
     if (is_preset(name) || !(strchr(name, '/') || strstr(name, ".json"))) {
-        TRY(kvsi_model_config_preset(&p->model, name, err));
-        TRY(kvsi_train_config_preset(&p->train, name, err));
-        p->tokens = p->train.steps * p->train.batch * p->model.context;
+        TRY(kvs_model_config_create(&p->model, name, err));
+        TRY(kvs_train_config_create(&p->train, name, err));
+        p->tokens = kvsi_train_count(p->train, "steps") * kvsi_train_count(p->train, "batch") *
+                    kvsi_model_count(p->model, "context");
     } else {
-        TRY(kvsi_model_config_load(&p->model, name, err));
-        p->train.batch = p->train.accumulate = p->s->ranks;
+        TRY(kvs_model_config_load(&p->model, name, err));
+        TRY(kvs_train_config_create(&p->train, NULL, err));
+        TRY(kvs_train_config_set_number(p->train, "batch", (double)p->s->ranks, err));
+        TRY(kvs_train_config_set_number(p->train, "accumulate", (double)p->s->ranks, err));
     }
-    return kvs_model_config_finish(&p->model, err);
+    return kvs_model_config_finish(p->model, err);
 }
 
 static kvs_status apply_settings(planning *p, kvs_err *err)
 {
     const plan_settings *s = p->s;
-    const size_t part = p->train.batch / p->train.accumulate;
+    const size_t context = kvsi_model_count(p->model, "context");
+    uint64_t batch = kvsi_train_count(p->train, "batch");
+    uint64_t accumulate = kvsi_train_count(p->train, "accumulate");
+    const uint64_t part = batch / accumulate;
 
-    if (s->batch_tokens % p->model.context != 0)
+    if (s->batch_tokens % context != 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "batch tokens is %llu, expected a multiple of the context %zu",
-                         (unsigned long long)s->batch_tokens, p->model.context);
+                         (unsigned long long)s->batch_tokens, context);
     if (s->batch_tokens > 0)
-        p->train.batch = (size_t)(s->batch_tokens / p->model.context);
+        batch = s->batch_tokens / context;
     if (s->accumulate > 0)
-        p->train.accumulate = s->accumulate;
+        accumulate = s->accumulate;
     else if (s->batch_tokens > 0)
-        p->train.accumulate = p->train.batch % part == 0 ? p->train.batch / part : p->train.batch;
+        accumulate = batch % part == 0 ? batch / part : batch;
     if (s->tokens > 0)
         p->tokens = s->tokens;
-    p->train.recompute = s->recompute;
-    return KVS_OK;
+    TRY(kvs_train_config_set_number(p->train, "batch", (double)batch, err));
+    TRY(kvs_train_config_set_number(p->train, "accumulate", (double)accumulate, err));
+    return kvs_train_config_set_number(p->train, "recompute", s->recompute, err);
 }
 
 static kvs_status make_plans(planning *p, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {.size = sizeof(kvs_runtime_options),
-                                         .threads = (int)p->s->threads};
     const kvs_cluster cluster = {
         .ranks = p->s->ranks,
         .flops = p->s->node_flops,
         .link_bytes = p->s->link_gbps * 1e9 / 8,
         .memory_bytes = p->s->memory_bandwidth * 1e9,
     };
+    kvs_runtime_options runtime;
     kvs_runtime *rt = NULL;
+    const char *shard;
     kvs_status st;
 
+    kvs_runtime_options_init(&runtime, sizeof runtime);
+    runtime.threads = (int)p->s->threads;
     TRY_OUT(find_model(p, err));
     TRY_OUT(apply_settings(p, err));
     TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
-    for (int i = 0; i < SHARDS; i++) {
-        p->train.shard = (kvsi_shard_stage)i;
-        TRY_OUT(
-            kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster, err));
+    for (; p->shards < SHARDS_MAX && (shard = kvsi_shard_choice(p->shards)); p->shards++) {
+        TRY_OUT(kvs_train_config_set(p->train, "shard", shard, err));
+        TRY_OUT(kvs_train_plan_cluster(&p->plans[p->shards], rt, p->model, NULL, p->train, &cluster,
+                                       err));
     }
 out:
     kvs_runtime_free(rt);
@@ -166,7 +174,7 @@ static void print_row(const planning *p, const char *label, double (*of)(const k
                       void (*format)(char *, size_t, double), double factor, const char *unit)
 {
     printf("  %-14s", label);
-    for (int i = 0; i < SHARDS; i++) {
+    for (size_t i = 0; i < p->shards; i++) {
         char number[32], text[40];
 
         format(number, sizeof number, factor * of(&p->plans[i]));
@@ -231,6 +239,7 @@ static void print_times(const planning *p)
 static void print_text(const planning *p)
 {
     const kvs_plan *plan = &p->plans[0].plan;
+    const size_t batch = (size_t)kvsi_train_count(p->train, "batch");
     char parameters[32], tokens[32], work[32], flops[32];
 
     kvsi_format_count(parameters, sizeof parameters, (double)plan->parameters);
@@ -239,19 +248,18 @@ static void print_text(const planning *p)
     kvsi_format_count(flops, sizeof flops, p->s->node_flops);
     printf("model         %s, %s parameters\n", p->s->model, parameters);
     printf("step          %s tokens, %sFLOP; %zu of %zu sequences per rank, in %zu pass%s\n",
-           tokens, work, p->train.batch / plan->ranks, p->train.batch, plan->passes,
-           plan->passes == 1 ? "" : "es");
+           tokens, work, batch / plan->ranks, batch, plan->passes, plan->passes == 1 ? "" : "es");
     printf("machines      %zu ranks of %sFLOP/s, %g Gbit/s, memory %g GB/s\n", plan->ranks, flops,
            p->s->link_gbps, p->s->memory_bandwidth);
     printf("%-16s", "shard");
-    for (int i = 0; i < SHARDS; i++)
-        printf("%14s", kvsi_shard_name((kvsi_shard_stage)i));
+    for (size_t i = 0; i < p->shards; i++)
+        printf("%14s", kvsi_shard_choice(i));
     printf("\n");
     print_bytes(p);
     print_times(p);
 }
 
-static json_t *plan_json(const planning *p, kvsi_shard_stage shard)
+static json_t *plan_json(const planning *p, size_t shard)
 {
     const kvs_cluster_plan *c = &p->plans[shard];
     const double steps = steps_of(p);
@@ -260,7 +268,7 @@ static json_t *plan_json(const planning *p, kvsi_shard_stage shard)
     return json_pack(
         "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:{s:f, s:f}, "
         "s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f}",
-        "shard", kvsi_shard_name(shard),
+        "shard", kvsi_shard_choice(shard),
         "bytes",
             "weights", (json_int_t)c->plan.weight_bytes,
             "gradients", (json_int_t)c->plan.gradient_bytes,
@@ -287,29 +295,34 @@ static kvs_status print_json(const planning *p, kvs_err *err)
     const kvs_plan *plan = &p->plans[0].plan;
     json_t *shards = json_array();
 
-    for (int i = 0; i < SHARDS; i++)
-        json_array_append_new(shards, plan_json(p, (kvsi_shard_stage)i));
-    return kvsi_cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model",
-                                         p->s->model, "parameters", (json_int_t)plan->parameters,
-                                         "ranks", (json_int_t)plan->ranks, "sequences_per_rank",
-                                         (json_int_t)(p->train.batch / plan->ranks),
-                                         "passes_per_step", (json_int_t)plan->passes,
-                                         "tokens_per_step", plan->tokens_per_step, "flops_per_step",
-                                         plan->flops_per_token * plan->tokens_per_step, "tokens",
-                                         (json_int_t)p->tokens, "shards", shards),
-                               err);
+    for (size_t i = 0; i < p->shards; i++)
+        json_array_append_new(shards, plan_json(p, i));
+    return kvsi_cli_print_json(
+        json_pack(
+            "{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model", p->s->model, "parameters",
+            (json_int_t)plan->parameters, "ranks", (json_int_t)plan->ranks, "sequences_per_rank",
+            (json_int_t)(kvsi_train_count(p->train, "batch") / plan->ranks), "passes_per_step",
+            (json_int_t)plan->passes, "tokens_per_step", plan->tokens_per_step, "flops_per_step",
+            plan->flops_per_token * plan->tokens_per_step, "tokens", (json_int_t)p->tokens,
+            "shards", shards),
+        err);
 }
 
 static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     planning p = {.s = data};
+    kvs_status st;
 
     (void)call;
-    TRY(make_plans(&p, err));
+    TRY_OUT(make_plans(&p, err));
     if (p.s->json)
-        return print_json(&p, err);
-    print_text(&p);
-    return KVS_OK;
+        TRY_OUT(print_json(&p, err));
+    else
+        print_text(&p);
+out:
+    kvs_model_config_free(p.model);
+    kvs_train_config_free(p.train);
+    return st;
 }
 
 const kvsi_command kvsi_cmd_plan = {

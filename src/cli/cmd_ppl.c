@@ -1,12 +1,11 @@
 /* kvshift ppl: loss and perplexity of texts. */
 #include "base/checksum.h"
-#include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/configs.h"
 #include "cli/model_input.h"
 #include "cli/train_folder.h"
-#include "config/config.h"
 #include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_lab.h"
 
@@ -228,34 +227,35 @@ out:
 static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
                            const char *field, kvsi_checksum_stream *sum, kvs_err *err)
 {
-    kvsi_documents *documents = NULL;
+    kvs_documents *documents = NULL;
     kvsi_text text = {0};
-    kvsi_document_piece piece;
-    int found = 0;
+    const char *part = NULL;
+    size_t size = 0;
+    int last = 0;
     kvs_status st;
 
-    TRY_OUT(kvsi_documents_open(&documents, path, field, "", err));
+    TRY_OUT(kvs_documents_open(&documents, path, field, "", err));
     for (;;) {
-        TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
-        if (!found)
+        TRY_OUT(kvs_documents_next(&part, &size, &last, documents, err));
+        if (!part)
             break;
-        kvsi_text_add_bytes(&text, piece.text, piece.size);
+        kvsi_text_add_bytes(&text, part, size);
         TRY_OUT(kvsi_text_check(&text, err));
         if (text.length > KVSI_TEXT_LIMIT) {
             st = kvsi_fail(err, KVS_E_LIMIT, "a text of '%s' has more than %d bytes", path,
                            KVSI_TEXT_LIMIT);
             goto out;
         }
-        if (!piece.last)
+        if (!last)
             continue;
         TRY_OUT(add_text(t, tokenizer, text.data, text.length, sum, err));
         text.length = 0;
     }
-    if (!t->learned && is_source(t->sources, kvsi_documents_checksum(documents)))
+    if (!t->learned && is_source(t->sources, kvs_documents_checksum(documents)))
         t->learned = path;
 out:
     kvsi_text_release(&text);
-    kvsi_documents_close(documents);
+    kvs_documents_close(documents);
     return st;
 }
 
@@ -298,16 +298,16 @@ static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tok
 
 static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_model *m, kvs_err *err)
 {
-    const kvs_corpus_options how = {.size = sizeof(kvs_corpus_options),
-                                    .vocab =
-                                        m->tokenizer ? 0 : kvs_model_get_config(m->model)->vocab,
-                                    .tokenizer = m->tokenizer};
     const kvs_split_info *info;
     kvs_corpus *corpus = NULL;
-    kvs_corpus_plan usual;
+    kvs_corpus_build_options usual;
+    kvs_corpus_options how;
     kvs_status st;
 
-    kvs_corpus_plan_init(&usual);
+    kvs_corpus_build_options_init(&usual, sizeof usual);
+    kvs_corpus_options_init(&how, sizeof how);
+    how.vocab = m->tokenizer ? 0 : kvsi_model_count(kvs_model_get_config(m->model), "vocab");
+    how.tokenizer = m->tokenizer;
     TRY_OUT(kvs_corpus_open(&corpus, path, &how, err));
     if (strcmp(kvs_corpus_get_info(corpus)->format, "kvshift") != 0)
         TRY_OUT(kvs_corpus_hold_out(corpus, usual.valid, err));
@@ -438,7 +438,8 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     if (!s->data)
         TRY_OUT(
             read_files(&t, m->tokenizer, files->arguments, files->argument_count, s->field, err));
-    s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
+    s->window =
+        s->window > 0 ? s->window : kvsi_model_count(kvs_model_get_config(m->model), "context");
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
     o = (kvs_perplexity_options){.window = s->window,
                                  .stride = s->stride,

@@ -91,15 +91,15 @@ typedef struct scorer {
     kvs_session *session;
 } scorer;
 
-static kvs_status print_scores(const request *r, const double *logprobs,
-                               const kvsi_score_result *result, kvs_err *err)
+static kvs_status print_scores(const request *r, const double *logprobs, double sum, int greedy,
+                               kvs_err *err)
 {
     const size_t count = r->count - r->context_count;
 
     return kvsi_cli_print_json_line(
         json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "logprobs", kvsi_json_numbers(logprobs, count),
-                  "sum", kvsi_json_number(result->sum), "greedy", result->greedy, "tokens",
-                  (json_int_t)count, "context_tokens", (json_int_t)r->context_count, "ids",
+                  "sum", kvsi_json_number(sum), "greedy", greedy, "tokens", (json_int_t)count,
+                  "context_tokens", (json_int_t)r->context_count, "ids",
                   kvsi_json_ids(r->ids + r->context_count, count)),
         err);
 }
@@ -107,15 +107,15 @@ static kvs_status print_scores(const request *r, const double *logprobs,
 static kvs_status score(const scorer *c, const request *r, kvs_err *err)
 {
     const unsigned flags = c->s->step_by_step ? KVS_SCORE_STEP_BY_STEP : 0;
-    double *logprobs = kvsi_alloc(r->count, sizeof *logprobs);
-    kvsi_score_result result;
+    double *logprobs = kvsi_alloc(r->count, sizeof *logprobs), sum;
+    int greedy;
     kvs_status st;
 
     if (!logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
-    TRY_OUT(kvs_score(&result.sum, &result.greedy, logprobs, c->session, r->ids, r->count,
-                      r->context_count, flags, err));
-    TRY_OUT(print_scores(r, logprobs, &result, err));
+    TRY_OUT(kvs_score(&sum, &greedy, logprobs, c->session, r->ids, r->count, r->context_count,
+                      flags, err));
+    TRY_OUT(print_scores(r, logprobs, sum, greedy, err));
 out:
     kvsi_free(logprobs);
     return st;

@@ -8,10 +8,6 @@
 #include "cli/train_folder.h"
 #include "cli/train_output.h"
 #include "cli/train_samples.h"
-#include "config/config.h"
-#include "kvshift/kvshift_files.h"
-#include "kvshift/kvshift_lab.h"
-#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,19 +24,21 @@ static const char *plural(size_t count)
 
 static void announce_model(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
-    const kvs_model_config *model = &s->model;
-    const int shifted = model->shift.targets != 0;
+    const kvs_model_config *model = s->model;
+    const size_t layers = kvsi_model_count(model, "layers"), dim = kvsi_model_count(model, "dim"),
+                 heads = kvsi_model_count(model, "heads"),
+                 window = kvsi_model_count(model, "shift-window");
+    const int shifted = kvsi_shift_targets(model) != 0;
     char parameters[32];
 
     kvsi_format_count(parameters, sizeof parameters, (double)kvs_model_parameters(w->model));
     fprintf(stderr, "model: %s, %s parameters, %zu layer%s, dim %zu, %zu head%s, shift %s",
-            kvsi_body_name(model->body), parameters, model->layers, plural(model->layers),
-            model->dim, model->heads, plural(model->heads),
-            kvsi_shift_targets_name(model->shift.targets));
-    if (shifted && model->shift.form != KVSI_SHIFT_FREE)
-        fprintf(stderr, " %s", kvsi_shift_form_name(model->shift.form));
-    if (shifted && model->shift.window > 1)
-        fprintf(stderr, " window %zu", model->shift.window);
+            kvsi_model_word(model, "body").text, parameters, layers, plural(layers), dim, heads,
+            plural(heads), kvsi_model_word(model, "shift").text);
+    if (shifted && !kvsi_model_is(model, "shift-form", "free"))
+        fprintf(stderr, " %s", kvsi_model_word(model, "shift-form").text);
+    if (shifted && window > 1)
+        fprintf(stderr, " window %zu", window);
     if (s->init_from)
         fprintf(stderr, ", from %s", s->init_from);
     fprintf(stderr, "\n");
@@ -48,35 +46,41 @@ static void announce_model(const kvsi_train_setup *w, const kvsi_train_options *
 
 static void announce_task(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
+    const kvs_task_config *task = kvsi_train_task(s);
+
     fprintf(stderr, "task: %s, ", s->task);
     if (kvsi_train_is_task(s, "ngram"))
-        fprintf(stderr, "%zu pairs from an alphabet of %zu, %zu answers", s->ngram.pairs,
-                s->ngram.alphabet, s->ngram.answers);
+        fprintf(stderr, "%zu pairs from an alphabet of %zu, %zu answers",
+                kvsi_task_count(task, "pairs"), kvsi_task_count(task, "alphabet"),
+                kvsi_task_count(task, "answers"));
     else if (kvsi_train_is_task(s, "hopk"))
-        fprintf(stderr, "%zu letters of %zu, up to %zu hops", s->hopk.length, s->hopk.letters,
-                s->hopk.hops);
+        fprintf(stderr, "%zu letters of %zu, up to %zu hops", kvsi_task_count(task, "string"),
+                kvsi_task_count(task, "letters"), kvsi_task_count(task, "hops"));
     else if (kvsi_train_is_task(s, "igsm"))
         fprintf(stderr, "mode %s, %zu to %zu operations, %zu tokens",
-                kvsi_name_of(kvsi_igsm_mode_names, (int)s->igsm.mode), s->igsm.min_op,
-                s->igsm.max_op, kvs_data_vocab(w->task));
+                kvsi_task_word(task, "mode").text, kvsi_task_count(task, "min-op"),
+                kvsi_task_count(task, "max-op"), kvs_data_vocab(w->data));
     else
-        fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
+        fprintf(stderr, "vocabulary %zu, pool %zu", kvsi_model_count(s->model, "vocab"),
+                kvsi_task_count(task, "pool"));
 }
 
 static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
     const size_t ranks = kvs_comm_size(w->comm);
+    const uint64_t batch = kvsi_train_count(s->train, "batch");
 
     if (first_step > 1)
         fprintf(stderr, "resumed after step %" PRIu64 " of %s\n", first_step - 1, s->out);
     announce_model(w, s);
     if (s->data)
-        fprintf(stderr, "text: %s, windows of %zu tokens", s->data, s->model.context);
+        fprintf(stderr, "text: %s, windows of %zu tokens", s->data,
+                kvsi_model_count(s->model, "context"));
     else
         announce_task(w, s);
     if (ranks > 1)
-        fprintf(stderr, "; %zu ranks, %zu sequences per step each", ranks, s->train.batch / ranks);
+        fprintf(stderr, "; %zu ranks, %" PRIu64 " sequences per step each", ranks, batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
     if (!s->out)
@@ -89,6 +93,7 @@ typedef struct callbacks {
     const kvsi_train_options *s;
     kvsi_train_progress progress;
     kvsi_train_samples samples;
+    uint64_t steps; /* of the whole run */
     double started; /* clock seconds */
     int announced, time_is_up;
     kvsi_train_profile profile;
@@ -118,7 +123,7 @@ static int on_step(void *user, const kvs_step_record *record)
     c->announced = 1;
     kvsi_train_progress_step(&c->progress, record);
     kvsi_train_profile_add(&c->profile, record);
-    c->time_is_up = record->step < c->s->train.steps && is_time_up(c);
+    c->time_is_up = record->step < c->steps && is_time_up(c);
     request = kvsi_stop_signal() || c->time_is_up ? KVS_PROGRESS_STOP : 0;
     request |= kvsi_take_save_signal() ? KVS_PROGRESS_SAVE : 0;
     return request;
@@ -167,49 +172,45 @@ static void report_stop(const callbacks *c, const kvs_train_result *result)
 /* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
 static double epochs_of_step(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
+    const size_t context = kvsi_model_count(s->model, "context");
     const uint64_t windows =
-        w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, s->model.context) : 0;
+        w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, context) : 0;
 
-    return windows > 0 ? (double)s->train.batch / (double)windows : 0;
+    return windows > 0 ? kvs_train_config_number(s->train, "batch") / (double)windows : 0;
 }
 
 static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, const char *line,
                         const kvsi_run_files *files, kvs_err *err)
 {
-    callbacks c = {.w = w, .s = s, .started = kvsi_clock_seconds()};
-    kvs_train_result result = {.size = sizeof(kvs_train_result)};
-    const kvsi_train_job job = {
-        .model = w->model,
-        .task = w->task,
-        .config = s->train,
-        .eval_every = s->job.eval_every,
-        .eval_sequences = s->job.eval_sequences,
-        .out = s->out,
-        .command = line,
-        .files = files->list,
-        .file_count = files->count,
-        .tokenizer = w->tokenizer,
-        .checkpoint_every = s->job.checkpoint_every,
-        .keep = s->job.keep,
-        .resume = resume_of(s),
-        .progress = on_step,
-        .sample_every = s->job.sample_every,
-        .sample = on_sample,
-        .notice = on_notice,
-        .user = &c,
-    };
+    callbacks c = {.w = w,
+                   .s = s,
+                   .steps = kvsi_train_count(s->train, "steps"),
+                   .started = kvsi_clock_seconds()};
+    kvs_train_result result = {.size = sizeof result};
+    kvs_train_options options;
     kvs_plan plan;
     kvs_status st;
 
-    st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+    kvs_train_options_init(&options, sizeof options);
+    options.out = s->out;
+    options.command = line;
+    options.files = files->list;
+    options.file_count = files->count;
+    options.tokenizer = w->tokenizer;
+    options.resume = resume_of(s);
+    options.progress = on_step;
+    options.sample = on_sample;
+    options.notice = on_notice;
+    options.user = &c;
+    st = kvs_train_plan(&plan, w->rt, s->model, w->data, s->train, err);
     if (st == KVS_OK)
         st = kvsi_train_samples_init(&c.samples, w, s, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
     c.profile.planned = (double)plan.total_bytes;
     kvsi_catch_stop();
     kvsi_catch_save();
-    kvsi_train_progress_start(&c.progress, s->train.steps, epochs_of_step(w, s), is_silent(&c));
-    st = kvsi_train(&job, &result, err);
+    kvsi_train_progress_start(&c.progress, c.steps, epochs_of_step(w, s), is_silent(&c));
+    st = kvs_train(&result, w->model, w->data, s->train, &options, err);
     kvsi_progress_end(&c.progress.line);
     kvsi_train_samples_release(&c.samples);
     if (st != KVS_OK)
@@ -227,19 +228,20 @@ out:
 static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     kvsi_train_options *s = data;
-    const kvsi_train_options before = *s;
+    kvsi_train_options before = {0};
     kvsi_train_setup w = {.comm = call->comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
     kvs_comm_set_timeout(call->comm, 60 * s->rank_timeout);
+    TRY_OUT(kvsi_options_copy(&kvsi_train_command, &before, s, sizeof before, err));
     TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(call->comm, kvsi_train_print_plan(&w, s, err), err);
         goto out;
     }
     if (s->show > 0) {
-        TRY_OUT(kvsi_train_print_sequences(w.task, w.tokenizer, s->train.seed, s->show, err));
+        TRY_OUT(kvsi_train_print_sequences(&w, s, err));
         goto out;
     }
     kvsi_train_mark_sources(s, &before, call->parsed);
@@ -248,12 +250,8 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 out:
     kvsi_run_files_release(&files);
     kvsi_train_setup_release(&w);
+    kvsi_options_free_configs(&kvsi_train_command, &before);
     return st;
-}
-
-static void set_defaults(void *settings)
-{
-    kvsi_train_set_defaults(settings, KVSI_BODY_LLAMA);
 }
 
 const kvsi_command kvsi_cmd_train = {
@@ -261,7 +259,6 @@ const kvsi_command kvsi_cmd_train = {
     .summary = "train a model on a task or on text",
     .options = &kvsi_train_command,
     .settings_size = sizeof(kvsi_train_options),
-    .set_defaults = set_defaults,
     .apply = kvsi_train_options_apply,
     .run = run,
     .on_ranks = 1,

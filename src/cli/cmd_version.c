@@ -52,7 +52,7 @@ static void print_people(const kvs_runtime *rt)
 
     printf("kvshift %s (commit %s)\n", build->version, build->commit);
     printf("compiler    %s\n", build->compiler);
-    printf("BLAS        %s\n", build->blas);
+    printf("BLAS        %s\n", KVSI_CLI_BLAS);
     printf("OpenMP      %s\n", build->openmp);
     printf("threads     %d\n", kvs_runtime_threads(rt));
     printf("CPU level   %s (usable here:", kvs_runtime_cpu_level(rt));
@@ -80,7 +80,7 @@ json_t *kvsi_cli_version_json(const kvs_runtime *rt)
     for (size_t i = 0; i < OPTIONAL_PARTS; i++)
         json_object_set_new(optional, parts[i].name, json_boolean(parts[i].present));
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "version", build->version,
-                     "commit", build->commit, "compiler", build->compiler, "blas", build->blas,
+                     "commit", build->commit, "compiler", build->compiler, "blas", KVSI_CLI_BLAS,
                      "openmp", build->openmp, "threads", kvs_runtime_threads(rt), "cpu_level",
                      kvs_runtime_cpu_level(rt), "cpu_levels", levels, "optional", optional);
 }

@@ -1,8 +1,7 @@
 #include "cli/coefficients.h"
 
 #include "base/memory.h"
-#include "config/config.h"
-#include "kvshift/kvshift_lab.h"
+#include "cli/configs.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,14 +9,24 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static kvs_status read_mix(kvsi_mix *out, const kvs_model *model, const kvsi_head_row *row,
-                           unsigned target, kvs_err *err)
+static kvsi_shift shift_of(const kvs_model_config *config)
 {
-    const kvsi_shift_config *shift = &kvs_model_get_config(model)->shift;
+    return (kvsi_shift){
+        .targets = kvsi_shift_targets(config),
+        .taps = kvsi_model_count(config, "shift-window") + 1,
+        .has_gates = kvsi_model_is(config, "shift-form", "data"),
+        .spreads = kvsi_model_is(config, "shift-form", "channel") ||
+                   kvsi_model_is(config, "shift-form", "hard"),
+        .has_kinds = kvs_shift_has_kinds(config),
+    };
+}
 
+static kvs_status read_mix(kvsi_mix *out, const kvsi_shift *shift, const kvs_model *model,
+                           const kvsi_head_row *row, unsigned target, kvs_err *err)
+{
     if (!(shift->targets & target))
         return KVS_OK;
-    if (shift->form == KVSI_SHIFT_DATA)
+    if (shift->has_gates)
         return kvs_model_gate_length(&out->gate_length, model, row->layer, target, row->head, err);
     return kvs_model_taps(out->taps, out->spread, model, row->layer, target, row->head, err);
 }
@@ -33,14 +42,14 @@ static kvs_status read_rows(kvsi_coefficients *c, const kvs_model *model, size_t
         kvsi_head_row *row = c->kv + c->kv_count++;
 
         *row = (kvsi_head_row){.layer = layer, .head = h};
-        TRY(read_mix(&row->k, model, row, KVS_SHIFT_K, err));
-        TRY(read_mix(&row->v, model, row, KVS_SHIFT_V, err));
+        TRY(read_mix(&row->k, &c->shift, model, row, KVS_SHIFT_K, err));
+        TRY(read_mix(&row->v, &c->shift, model, row, KVS_SHIFT_V, err));
     }
     for (size_t h = 0; c->q && h < heads; h++) {
         kvsi_head_row *row = c->q + c->q_count++;
 
         *row = (kvsi_head_row){.layer = layer, .head = h};
-        TRY(read_mix(&row->q, model, row, KVS_SHIFT_Q, err));
+        TRY(read_mix(&row->q, &c->shift, model, row, KVS_SHIFT_Q, err));
     }
     return KVS_OK;
 }
@@ -48,12 +57,16 @@ static kvs_status read_rows(kvsi_coefficients *c, const kvs_model *model, size_t
 kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
-    const unsigned targets = config->shift.targets;
-    kvsi_coefficients c = {.shift = config->shift};
+    const size_t layers = kvsi_model_count(config, "layers");
+    kvsi_coefficients c = {.shift = shift_of(config)};
+    const unsigned targets = c.shift.targets;
     size_t kv_heads = 0, heads = 0;
     kvs_status st = KVS_OK;
 
-    for (size_t l = 0; l < config->layers; l++) {
+    if (c.shift.taps > KVSI_TAPS_MAX)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "the shift has %zu taps, at most %d are printed",
+                         c.shift.taps, (int)KVSI_TAPS_MAX);
+    for (size_t l = 0; l < layers; l++) {
         kv_heads += kvs_model_config_kv_heads(config, l);
         heads += kvs_model_config_heads(config, l);
     }
@@ -65,7 +78,7 @@ kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the coefficients of %zu heads", heads);
         goto out;
     }
-    for (size_t l = 0; l < config->layers; l++)
+    for (size_t l = 0; l < layers; l++)
         TRY_OUT(read_rows(&c, model, l, err));
     *out = c;
     return KVS_OK;
@@ -140,41 +153,36 @@ static void print_cell(int width, const char *format, ...)
     printf("  %*s%s", gap > 0 ? gap : 0, "", cell);
 }
 
-static int spreads(const kvsi_shift_config *shift)
+static int tap_width(const kvsi_shift *shift)
 {
-    return shift->form == KVSI_SHIFT_CHANNEL || shift->form == KVSI_SHIFT_HARD;
+    return shift->spreads ? 15 : 8;
 }
 
-static int tap_width(const kvsi_shift_config *shift)
-{
-    return spreads(shift) ? 15 : 8;
-}
-
-static void print_mix_heading(const kvsi_shift_config *shift, const char *letter, int with_sum)
+static void print_mix_heading(const kvsi_shift *shift, const char *letter, int with_sum)
 {
     char name[16];
 
-    if (shift->form == KVSI_SHIFT_DATA) {
+    if (shift->has_gates) {
         snprintf(name, sizeof name, "|w| %s", letter);
         print_cell(tap_width(shift), "%s", name);
         return;
     }
-    for (size_t j = shift->window + 1; j > 0; j--)
+    for (size_t j = shift->taps; j > 0; j--)
         print_cell(tap_width(shift), "%s%zu", letter, j);
     if (with_sum)
         print_cell(tap_width(shift), "Σ%s", letter);
 }
 
-static void print_mix(const kvsi_shift_config *shift, const kvsi_mix *mix, int with_sum)
+static void print_mix(const kvsi_shift *shift, const kvsi_mix *mix, int with_sum)
 {
     const int width = tap_width(shift);
 
-    if (shift->form == KVSI_SHIFT_DATA) {
+    if (shift->has_gates) {
         print_cell(width, "%.4f", mix->gate_length);
         return;
     }
-    for (size_t j = 0; j <= shift->window; j++) {
-        if (spreads(shift))
+    for (size_t j = 0; j < shift->taps; j++) {
+        if (shift->spreads)
             print_cell(width, "%.4f ± %.4f", mix->taps[j], mix->spread[j]);
         else
             print_cell(width, "%.4f", mix->taps[j]);
@@ -187,7 +195,7 @@ static void print_kv(const kvsi_coefficients *c)
 {
     const int has_k = (c->shift.targets & KVS_SHIFT_K) != 0;
     const int has_v = (c->shift.targets & KVS_SHIFT_V) != 0;
-    const int with_kinds = kvs_shift_has_kinds(&c->shift);
+    const int with_kinds = c->shift.has_kinds;
 
     printf("  layer  kv head");
     if (has_k)
@@ -232,17 +240,17 @@ static void print_kinds(const kvsi_coefficients *c)
 void kvsi_coefficients_print(const kvsi_coefficients *c)
 {
     printf("coefficients: α of keys, β of values%s\n", c->q_count ? ", γ of queries" : "");
-    if (c->shift.form == KVSI_SHIFT_DATA)
+    if (c->shift.has_gates)
         printf("  form data has no fixed taps: |w| is the norm of the gate vector\n");
     else
         printf("  1 is the tap of the current token, 2 of the previous one\n");
-    if (spreads(&c->shift))
+    if (c->shift.spreads)
         printf("  mean ± standard deviation over the channels of a head\n");
     if (c->kv_count > 0)
         print_kv(c);
     if (c->q_count > 0)
         print_q(c);
-    if (kvs_shift_has_kinds(&c->shift))
+    if (c->shift.has_kinds)
         print_kinds(c);
 }
 
@@ -265,22 +273,20 @@ static void set_member(json_t *object, const char *letter, const char *suffix, j
     json_object_set_new(object, key, value);
 }
 
-static void set_mix(json_t *object, const kvsi_shift_config *shift, unsigned target,
-                    const kvsi_mix *mix)
+static void set_mix(json_t *object, const kvsi_shift *shift, unsigned target, const kvsi_mix *mix)
 {
     const char *letter = target == KVS_SHIFT_K ? "alpha" : target == KVS_SHIFT_V ? "beta" : "gamma";
-    const size_t taps = shift->window + 1;
 
     if (!(shift->targets & target))
         return;
-    if (shift->form == KVSI_SHIFT_DATA) {
+    if (shift->has_gates) {
         set_member(object, letter, "_gate_length", kvsi_json_number(mix->gate_length));
         return;
     }
-    set_member(object, letter, "", numbers_to_json(mix->taps, taps));
-    if (spreads(shift))
-        set_member(object, letter, "_spread", numbers_to_json(mix->spread, taps));
-    if (kvs_shift_has_kinds(shift) && target != KVS_SHIFT_Q)
+    set_member(object, letter, "", numbers_to_json(mix->taps, shift->taps));
+    if (shift->spreads)
+        set_member(object, letter, "_spread", numbers_to_json(mix->spread, shift->taps));
+    if (shift->has_kinds && target != KVS_SHIFT_Q)
         set_member(object, letter, "_sum", kvsi_json_number(sum_of(mix)));
 }
 
@@ -299,7 +305,7 @@ json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c)
 
         set_mix(row, &c->shift, KVS_SHIFT_K, &c->kv[i].k);
         set_mix(row, &c->shift, KVS_SHIFT_V, &c->kv[i].v);
-        if (kvs_shift_has_kinds(&c->shift))
+        if (c->shift.has_kinds)
             json_object_set_new(row, "kind", json_string(kinds[kind_of(c->kv + i)].name));
         json_array_append_new(kv, row);
     }
@@ -309,7 +315,7 @@ json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c)
         set_mix(row, &c->shift, KVS_SHIFT_Q, &c->q[i].q);
         json_array_append_new(q, row);
     }
-    if (kvs_shift_has_kinds(&c->shift)) {
+    if (c->shift.has_kinds) {
         count_kinds(counts, c);
         for (size_t i = 0; i < KVS_HEAD_KINDS; i++)
             json_object_set_new(counted, kinds[i].name, json_integer((json_int_t)counts[i]));

@@ -6,14 +6,25 @@
 #define KVSI_CLI_COEFFICIENTS_H
 
 #include "base/json.h"
-#include "config/config.h"
+#include "kvshift/kvshift_lab.h"
+
+enum { KVSI_TAPS_MAX = 8 };
 
 /* The shift of one head and one target. */
 typedef struct kvsi_mix {
-    double taps[KVSI_SHIFT_WINDOW_MAX + 1]; /* oldest first; means over channels in form channel */
-    double spread[KVSI_SHIFT_WINDOW_MAX + 1];
+    double taps[KVSI_TAPS_MAX]; /* oldest first; means over channels in form channel */
+    double spread[KVSI_TAPS_MAX];
     double gate_length; /* of form data, which has no taps */
 } kvsi_mix;
+
+/* What a model's settings say about its shift. */
+typedef struct kvsi_shift {
+    unsigned targets; /* KVS_SHIFT_K | ..., 0 = none */
+    size_t taps;      /* per head */
+    int has_gates;    /* form data */
+    int spreads;      /* channels of a head have different taps */
+    int has_kinds;    /* see kvs_shift_has_kinds */
+} kvsi_shift;
 
 typedef struct kvsi_head_row {
     size_t layer, head;
@@ -21,7 +32,7 @@ typedef struct kvsi_head_row {
 } kvsi_head_row;
 
 typedef struct kvsi_coefficients {
-    kvsi_shift_config shift;
+    kvsi_shift shift;
     kvsi_head_row *kv, *q;
     size_t kv_count, q_count; /* 0 = not shifted */
 } kvsi_coefficients;

@@ -112,9 +112,11 @@ static kvs_status print_schema(void *nothing, const kvsi_call *call, kvs_err *er
     settings = kvsi_alloc(1, found->settings_size);
     if (!settings)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the options");
-    kvsi_cli_set_defaults(found, settings);
-    st = kvsi_cli_print_config(found->options, settings,
-                               &(kvsi_parsed_options){.print_config = "schema"}, err);
+    st = kvsi_cli_set_defaults(found, settings, err);
+    if (st == KVS_OK)
+        st = kvsi_cli_print_config(found->options, settings,
+                                   &(kvsi_parsed_options){.print_config = "schema"}, err);
+    kvsi_options_free_configs(found->options, settings);
     kvsi_free(settings);
     return st;
 }

@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "base/source.h"
 #include "base/text.h"
+#include "cli/configs.h"
 #include "cli/memory_check.h"
-#include "config/config.h"
 #include "kvshift/kvshift_files.h"
 
 #include <errno.h>
@@ -53,6 +53,7 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                                          .threads = (int)input->threads,
                                          .cpu_level = input->cpu_level};
     kvsi_loaded_model loaded = {0};
+    size_t vocab;
     kvs_status st;
 
     *out = loaded;
@@ -64,11 +65,10 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                            &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
                            err));
     TRY_OUT(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
-    if (loaded.tokenizer &&
-        kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {
+    vocab = kvsi_model_count(kvs_model_get_config(loaded.model), "vocab");
+    if (loaded.tokenizer && kvs_tokenizer_vocab(loaded.tokenizer) > vocab) {
         st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
-                       kvs_tokenizer_vocab(loaded.tokenizer),
-                       kvs_model_get_config(loaded.model)->vocab);
+                       kvs_tokenizer_vocab(loaded.tokenizer), vocab);
         goto out;
     }
     *out = loaded;

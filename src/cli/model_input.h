@@ -2,7 +2,7 @@
 #ifndef KVSI_CLI_MODEL_INPUT_H
 #define KVSI_CLI_MODEL_INPUT_H
 
-#include "base/options.h"
+#include "cli/options/options.h"
 
 typedef struct kvsi_model_input {
     const char *model, *tokenizer; /* options -m and -t */

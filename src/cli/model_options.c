@@ -2,52 +2,66 @@
 
 #include <string.h>
 
-void kvsi_model_set_defaults(kvs_model_config *config, kvsi_body body)
-{
-    kvsi_induction_config induction;
-
-    kvsi_induction_config_init(&induction);
-    kvsi_model_config_init(config);
-    kvsi_model_config_set_body(config, body);
-    config->vocab = induction.vocab;
-    config->context = 0;
-    config->shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-}
-
 static const char *text_of(const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                            const char *option)
 {
     return kvsi_option_text(parsed, kvsi_command_index(command, option));
 }
 
-kvs_status kvsi_model_start(kvs_model_config *config, kvs_train_config *train,
+const char *kvsi_model_body(const kvsi_parsed_options *parsed, const kvsi_command_options *command)
+{
+    const kvsi_setting row = kvsi_command_row(command, kvsi_command_index(command, "body"));
+    const char *body = text_of(parsed, command, row.name);
+
+    return body && kvsi_setting_check_text(&row, row.name, body, NULL) == KVS_OK ? body : NULL;
+}
+
+/* The model and the training of a preset, with the shift of `usual`. */
+static kvs_status take_preset(kvs_model_config **model, kvs_train_config **train,
+                              const kvs_model_config *usual, const char *name, kvs_err *err)
+{
+    kvs_train_config *trained = NULL;
+    kvs_status st;
+
+    TRY(kvs_model_config_create(model, name, err));
+    TRY(kvs_model_config_set(*model, "shift", kvsi_model_word(usual, "shift").text, err));
+    if (!train)
+        return KVS_OK;
+    st = kvs_train_config_create(&trained, name, err);
+    if (st == KVS_OK) {
+        kvs_train_config_free(*train);
+        *train = trained;
+    }
+    return st;
+}
+
+kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err)
 {
     const char *const start = text_of(parsed, command, preset);
-    const char *const body_text = text_of(parsed, command, "body");
-    kvsi_shift_config shift;
-    kvsi_body body = KVSI_BODY_LLAMA;
+    const char *const body = kvsi_model_body(parsed, command);
+    kvs_model_config *started = NULL;
+    kvs_status st;
 
-    if (body_text && kvsi_body_parse(&body, body_text, NULL) != KVS_OK)
-        body = KVSI_BODY_LLAMA; /* applying the options will fail */
-    kvsi_model_set_defaults(config, body);
     if (!start)
-        return KVS_OK;
-    shift = config->shift;
-    if (strchr(start, '/') || strstr(start, ".json")) {
-        TRY(kvsi_model_config_load(config, start, err));
-    } else {
-        TRY(kvsi_model_config_preset(config, start, err));
-        if (train)
-            TRY(kvsi_train_config_preset(train, start, err));
-        config->shift = shift;
-    }
+        return body ? kvs_model_config_set(*config, "body", body, err) : KVS_OK;
+    if (strchr(start, '/') || strstr(start, ".json"))
+        TRY_OUT(kvs_model_config_load(&started, start, err));
+    else
+        TRY_OUT(take_preset(&started, train, *config, start, err));
     /* The body decides the defaults of everything else. */
-    if (body_text && body != config->body)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", body_text,
-                         start, kvsi_body_name(config->body));
+    if (body && !kvsi_model_is(started, "body", body)) {
+        st = kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", body, start,
+                       kvsi_model_word(started, "body").text);
+        goto out;
+    }
+    kvs_model_config_free(*config);
+    *config = started;
     return KVS_OK;
+out:
+    kvs_model_config_free(started);
+    return st;
 }
 
 /* From now on the option counts as given, by the source of the option that implies it. */
@@ -57,23 +71,40 @@ static void imply(kvsi_parsed_options *parsed, size_t option, size_t by)
     parsed->line[option] = parsed->line[by];
 }
 
-static kvs_status apply_shift_alias(kvs_model_config *config, kvsi_parsed_options *parsed,
-                                    const kvsi_command_options *command, kvs_err *err)
+/* The form that a value of --shift includes; "" = none. */
+static kvs_status form_of_shift(kvsi_word *form, const char *shift, kvs_err *err)
+{
+    kvs_model_config *config = NULL;
+    kvs_status st;
+
+    *form = (kvsi_word){""};
+    TRY_OUT(kvs_model_config_create(&config, NULL, err));
+    TRY_OUT(kvs_model_config_set(config, "shift", shift, err));
+    if (!kvsi_model_is(config, "shift", shift)) /* "gate" is kv with that form */
+        *form = kvsi_model_word(config, "shift-form");
+out:
+    kvs_model_config_free(config);
+    return st;
+}
+
+/* Setting the shift has set the form too. */
+static kvs_status check_shift(kvsi_parsed_options *parsed, const kvsi_command_options *command,
+                              kvs_err *err)
 {
     const size_t shift = kvsi_command_index(command, "shift");
     const size_t form = kvsi_command_index(command, "shift-form");
-    const kvsi_setting row = kvsi_command_row(command, shift);
     const char *const text = kvsi_option_text(parsed, shift);
-    const kvsi_alias *alias = text ? kvsi_setting_alias(&row, text) : NULL;
+    const char *const given = kvsi_option_text(parsed, form);
+    kvsi_word meant = {""};
 
-    if (!alias)
+    if (text)
+        TRY(form_of_shift(&meant, text, err));
+    if (!*meant.text)
         return KVS_OK;
-    if (kvsi_option_is_given(parsed, form) && (int)config->shift.form != alias->also_value)
+    if (given && strcmp(given, meant.text) != 0)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--shift-form' is %s, but '--shift %s' means form %s",
-                         kvsi_shift_form_name(config->shift.form), alias->name,
-                         kvsi_shift_form_name((kvsi_shift_form)alias->also_value));
-    config->shift.form = (kvsi_shift_form)alias->also_value;
+                         "option '--shift-form' is %s, but '--shift %s' means form %s", given, text,
+                         meant.text);
     imply(parsed, form, shift);
     return KVS_OK;
 }
@@ -81,23 +112,17 @@ static kvs_status apply_shift_alias(kvs_model_config *config, kvsi_parsed_option
 kvs_status kvsi_model_finish(kvs_model_config *config, double dropout, kvsi_parsed_options *parsed,
                              const kvsi_command_options *command, kvs_err *err)
 {
-    const struct {
-        const char *option;
-        double *value;
-    } places[] = {
-        {"dropout-embedding", &config->dropout_embedding},
-        {"dropout-attention", &config->dropout_attention},
-        {"dropout-residual", &config->dropout_residual},
-    };
+    static const char *const places[] = {"dropout-embedding", "dropout-attention",
+                                         "dropout-residual"};
     const size_t by = kvsi_command_index(command, "dropout");
 
-    TRY(apply_shift_alias(config, parsed, command, err));
+    TRY(check_shift(parsed, command, err));
     for (size_t i = 0; kvsi_option_is_given(parsed, by) && i < 3; i++) {
-        const size_t option = kvsi_command_index(command, places[i].option);
+        const size_t option = kvsi_command_index(command, places[i]);
 
         if (kvsi_option_is_given(parsed, option))
             continue;
-        *places[i].value = dropout;
+        TRY(kvs_model_config_set_number(config, places[i], dropout, err));
         imply(parsed, option, by);
     }
     return KVS_OK;

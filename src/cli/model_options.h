@@ -1,33 +1,35 @@
 /* cli/model_options.h - the options that describe a new model, for 'train' and 'convert'.
  *
- * They are the table of model settings (config/config.h), a preset and --dropout.  Presets and the
- * body decide the defaults of the other options, so a command collects its options first:
+ * They are the settings of models (cli/configs.h), a preset and --dropout.  Presets and the body
+ * decide the defaults of the other options, so a command collects its options first:
  *
  *     kvsi_options_collect(&parsed, &command, ...);
- *     kvsi_model_start(&config, NULL, &parsed, &command, "preset", &err);
- *     kvsi_options_apply(&parsed, &command, &settings, &err);
- *     kvsi_model_finish(&config, dropout, &parsed, &command, &err);
+ *     kvsi_model_start(&s->model, NULL, &parsed, &command, "preset", &err);
+ *     kvsi_options_apply(&parsed, &command, s, &err);
+ *     kvsi_model_finish(s->model, dropout, &parsed, &command, &err);
  */
 #ifndef KVSI_CLI_MODEL_OPTIONS_H
 #define KVSI_CLI_MODEL_OPTIONS_H
 
-#include "base/options.h"
-#include "config/config.h"
+#include "cli/configs.h"
+
+#define KVSI_MODEL_GROUP "Model" /* the group of the settings of models */
 
 /* The row --dropout of a command; the field is a double. */
 #define KVSI_DROPOUT_ROW(field_offset)                                                             \
     .name = "dropout", .kind = KVSI_SETTING_REAL, .offset = (field_offset),                        \
-    .group = kvsi_group_model, .placeholder = "X",                                                 \
+    .group = KVSI_MODEL_GROUP, .placeholder = "X",                                                 \
     .help = "dropout in all three places: embeddings, attention weights and residuals", .high = 1, \
     .open_high = 1
 
-/* Sets the defaults of a model with that body, as commands have them. */
-void kvsi_model_set_defaults(kvs_model_config *config, kvsi_body body);
+/* The body that was given; NULL = none, or one that does not exist: applying the options will
+ * fail. */
+const char *kvsi_model_body(const kvsi_parsed_options *parsed, const kvsi_command_options *command);
 
-/* Sets the defaults of the body that --body gives, then those of the preset or config.json that the
- * option `preset` names.  A preset also sets `train`, unless that is NULL; it does not set the
- * shift. */
-kvs_status kvsi_model_start(kvs_model_config *config, kvs_train_config *train,
+/* Sets the body that --body gives in *config, which has the defaults, or replaces it by the preset
+ * or config.json that the option `preset` names.  A preset also replaces *train, unless `train` is
+ * NULL; it does not set the shift. */
+kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err);
 

@@ -4,9 +4,9 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "base/options_config.h"
 #include "cli/cli.h"
-#include "config/config.h"
+#include "cli/model_options.h"
+#include "cli/options/options_config.h"
 #include "kvshift/kvshift_files.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_parsed_options *parsed, const char *line,
                                const kvsi_train_setup *w, kvs_err *err)
 {
-    kvsi_train_options run = *s;
+    kvsi_train_options run = *s; /* shares its configurations */
 
     *out = (kvsi_run_files){0};
     run.resume = NULL; /* belongs to this start, not to the run */
@@ -105,15 +105,13 @@ typedef struct merge {
 static kvs_status read_run(merge *m, const char *path, kvs_err *err)
 {
     const kvsi_command_options *const command = &kvsi_train_command;
-    kvsi_body body = m->given->model.body;
-    const char *name;
+    const kvsi_word given = kvsi_model_word(m->given->model, "body");
+    const char *body;
 
     m->run_parsed = (kvsi_parsed_options){.config = path};
     TRY(kvsi_options_read_file(&m->run_parsed, command, err));
-    name = kvsi_option_text(&m->run_parsed, kvsi_command_index(command, "body"));
-    if (name)
-        TRY(kvsi_body_parse(&body, name, err));
-    kvsi_train_set_defaults(&m->run, body);
+    body = kvsi_model_body(&m->run_parsed, command);
+    TRY(kvsi_train_set_defaults(&m->run, body ? body : given.text, err));
     return kvsi_options_apply(&m->run_parsed, command, &m->run, err);
 }
 
@@ -144,6 +142,7 @@ kvs_status kvsi_train_take_run(kvsi_train_options *s, kvsi_parsed_options *parse
 {
     char *path = kvsi_path_join(s->out, kvsi_resolved_file);
     merge m = {.given = s, .parsed = parsed};
+    kvsi_train_options given;
     kvs_status st = KVS_OK;
 
     if (!path)
@@ -157,8 +156,11 @@ kvs_status kvsi_train_take_run(kvsi_train_options *s, kvsi_parsed_options *parse
     parsed->preset = m.run.preset;
     parsed->config = parsed->owned = path;
     path = NULL;
+    given = *s;
     *s = m.run;
+    m.run = given;
 out:
+    kvsi_options_free_configs(&kvsi_train_command, &m.run);
     kvsi_options_release(&m.run_parsed);
     kvsi_free(path);
     return st;

@@ -1,8 +1,7 @@
 #include "cli/train_options.h"
 
-#include "base/memory.h"
-#include "base/options_config.h"
 #include "cli/model_options.h"
+#include "cli/options/options_config.h"
 #include "cli/train_folder.h"
 
 #include <string.h>
@@ -11,11 +10,11 @@
 
 static const char *const resume_names[] = {"newest", "auto", NULL};
 static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
-static const char *const task_names[] = {"induction", "ngram", "hopk", "igsm", NULL};
 
-static const char START[] = "Start from", TASK[] = "Task", SAMPLES[] = "Samples";
-#define RANKS kvsi_group_ranks
-#define RUN kvsi_group_run
+/* MODEL, TRAINING, SAMPLES, RANKS and RUN also have settings of the library. */
+static const char START[] = "Start from", MODEL[] = KVSI_MODEL_GROUP, TASK[] = "Task",
+                  IGSM[] = "Task igsm", TRAINING[] = "Training", SAMPLES[] = "Samples",
+                  RANKS[] = "Ranks", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_options, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -40,7 +39,8 @@ static const kvsi_setting start_rows[] = {
 static const kvsi_setting dropout_row[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
 static const kvsi_setting task_rows[] = {
-    {CHOICE("task", task, TASK, "what is learned", task_names), .value = "induction"},
+    {ROW("task", KVSI_SETTING_CHOICE, task, TASK, "NAME", "what is learned"),
+     .choice_at = kvs_task_name, .value = "induction"},
     {TEXT("data", data, TASK, "PATH",
           "learn text instead: a corpus of 'kvshift data build', or a .bin of llm.c or nanoGPT, "
           "with --vocab"),
@@ -50,7 +50,7 @@ static const kvsi_setting task_rows[] = {
 };
 
 static const kvsi_setting igsm_rows[] = {
-    {TEXT("text-tokenizer", igsm_tokenizer, kvsi_group_igsm, "FILE",
+    {TEXT("text-tokenizer", igsm_tokenizer, IGSM, "FILE",
           "tokenizer of the text, as for 'data build'"),
      .automatic = "one token per word"},
 };
@@ -103,15 +103,11 @@ static const kvsi_setting run_rows[] = {
 };
 /* clang-format on */
 
-/* The task that a group of options belongs to. */
-static const struct {
-    const char *group, *task;
-} task_groups[] = {
-    {kvsi_group_induction, "induction"},
-    {kvsi_group_ngram, "ngram"},
-    {kvsi_group_hopk, "hopk"},
-    {kvsi_group_igsm, "igsm"},
-};
+/* A task that the library does not have has no rows. */
+#define TASK_TABLE(i)                                                                              \
+    {                                                                                              \
+        .config = &kvsi_task_configs, .part = (i), .offset = FIELD(tasks[i])                       \
+    }
 
 const kvsi_command_options kvsi_train_command = {
     .command = "kvshift train",
@@ -133,28 +129,29 @@ const kvsi_command_options kvsi_train_command = {
     .tables =
         (const kvsi_option_table[]){
             KVSI_OPTION_ROWS(start_rows),
-            {&kvsi_model_settings, FIELD(model), NULL},
+            {.config = &kvsi_model_configs, .offset = FIELD(model)},
             KVSI_OPTION_ROWS(dropout_row),
             KVSI_OPTION_ROWS(task_rows),
-            {&kvsi_induction_settings, FIELD(induction), NULL},
-            {&kvsi_ngram_settings, FIELD(ngram), NULL},
-            {&kvsi_hopk_settings, FIELD(hopk), NULL},
-            {&kvsi_igsm_settings, FIELD(igsm), NULL},
+            TASK_TABLE(0),
+            TASK_TABLE(1),
+            TASK_TABLE(2),
+            TASK_TABLE(3),
+            TASK_TABLE(4),
+            TASK_TABLE(5),
+            TASK_TABLE(6),
+            TASK_TABLE(7),
             KVSI_OPTION_ROWS(igsm_rows),
-            {&kvsi_train_settings, FIELD(train), NULL},
-            {&kvsi_job_settings, FIELD(job), NULL},
+            {.config = &kvsi_train_configs, .offset = FIELD(train)},
             KVSI_OPTION_ROWS(run_rows),
             {0},
         },
-    .groups = (const char *const[]){START, kvsi_group_model, TASK, kvsi_group_induction,
-                                    kvsi_group_ngram, kvsi_group_hopk, kvsi_group_igsm,
-                                    kvsi_group_training, SAMPLES, RANKS, RUN, NULL},
+    .groups = (const char *const[]){TRAINING, SAMPLES, RANKS, RUN, NULL},
     .takes_config = 1,
 };
 
 int kvsi_is_model_option(const kvsi_setting *row)
 {
-    return strcmp(row->group, kvsi_group_model) == 0;
+    return strcmp(row->group, MODEL) == 0;
 }
 
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option)
@@ -167,28 +164,45 @@ int kvsi_train_is_task(const kvsi_train_options *s, const char *name)
     return !s->data && strcmp(s->task, name) == 0;
 }
 
+const kvs_task_config *kvsi_train_task(const kvsi_train_options *s)
+{
+    for (size_t i = 0; kvs_task_name(i) && i < KVSI_TASKS_MAX; i++)
+        if (strcmp(kvs_task_name(i), s->task) == 0)
+            return s->tasks[i];
+    return NULL;
+}
+
 /* ---- defaults -------------------------------------------------------------------------------- */
 
-void kvsi_train_set_defaults(kvsi_train_options *s, kvsi_body body)
+kvs_status kvsi_train_set_defaults(kvsi_train_options *s, const char *body, kvs_err *err)
 {
-    kvsi_options_set_defaults(&kvsi_train_command, s, sizeof *s);
-    kvsi_model_set_defaults(&s->model, body);
+    kvs_status st;
+
+    TRY(kvsi_options_set_defaults(&kvsi_train_command, s, sizeof *s, err));
+    st = body ? kvs_model_config_set(s->model, "body", body, err) : KVS_OK;
+    if (st != KVS_OK)
+        kvsi_options_free_configs(&kvsi_train_command, s);
+    return st;
 }
 
 /* With another batch than the preset's, micro-batches stay at most as large as the preset's, which
  * fit in memory. */
-static void keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *parsed,
-                             const kvs_train_config *preset)
+static kvs_status keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *parsed,
+                                   const kvs_train_config *preset, kvs_err *err)
 {
     const size_t index = kvsi_command_index(&kvsi_train_command, "accumulate");
-    const size_t micro_batch = preset->batch / preset->accumulate;
+    const uint64_t preset_batch = kvsi_train_count(preset, "batch");
+    const uint64_t micro_batch = preset_batch / kvsi_train_count(preset, "accumulate");
+    const uint64_t batch = kvsi_train_count(s->train, "batch");
+    uint64_t accumulate;
 
-    if (parsed->source[index] != KVSI_FROM_PRESET || s->train.batch == preset->batch)
-        return;
-    s->train.accumulate = (s->train.batch + micro_batch - 1) / micro_batch;
-    while (s->train.batch % s->train.accumulate != 0)
-        s->train.accumulate++;
+    if (parsed->source[index] != KVSI_FROM_PRESET || batch == preset_batch)
+        return KVS_OK;
+    accumulate = (batch + micro_batch - 1) / micro_batch;
+    while (batch % accumulate != 0)
+        accumulate++;
     parsed->source[index] = KVSI_FROM_OTHERS;
+    return kvs_train_config_set_number(s->train, "accumulate", (double)accumulate, err);
 }
 
 /* ---- task or text ---------------------------------------------------------------------------- */
@@ -198,12 +212,8 @@ static int repeats_default(const kvsi_train_options *s, const kvsi_parsed_option
                            size_t index)
 {
     const kvsi_setting row = kvsi_command_row(&kvsi_train_command, index);
-    kvsi_train_options defaults;
 
-    if (parsed->source[index] != KVSI_FROM_FILE)
-        return 0;
-    kvsi_train_set_defaults(&defaults, s->model.body);
-    return kvsi_setting_equal(&row, s, &defaults);
+    return parsed->source[index] == KVSI_FROM_FILE && kvsi_setting_is_default(&row, s);
 }
 
 /* A run learns a task or a text.  If both are given, the later one in the order file, environment,
@@ -219,7 +229,7 @@ static kvs_status choose_task(kvsi_train_options *s, kvsi_parsed_options *parsed
         s->data = NULL;
         parsed->source[data] = KVSI_FROM_DEFAULT;
     } else if (parsed->source[task] < parsed->source[data] || repeats_default(s, parsed, task)) {
-        s->task = task_names[0];
+        s->task = kvs_task_name(0);
         parsed->source[task] = KVSI_FROM_DEFAULT;
     } else {
         return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
@@ -230,9 +240,11 @@ static kvs_status choose_task(kvsi_train_options *s, kvsi_parsed_options *parsed
 /* The task whose own options are in that group; NULL = the group is not one of a task. */
 static const char *task_of_group(const char *group)
 {
-    for (size_t i = 0; i < sizeof task_groups / sizeof *task_groups; i++)
-        if (strcmp(task_groups[i].group, group) == 0)
-            return task_groups[i].task;
+    const char *name;
+
+    for (size_t i = 0; (name = kvs_task_name(i)); i++)
+        if (strcmp(kvs_task_setting(name, 0)->group, group) == 0)
+            return name;
     return NULL;
 }
 
@@ -269,9 +281,9 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_options *s,
                                       const kvsi_parsed_options *parsed,
                                       const kvs_model_config *loaded, kvs_err *err)
 {
-    kvsi_train_options other = *s;
+    kvsi_train_options other = *s; /* shares its configurations */
 
-    other.model = *loaded;
+    other.model = (kvs_model_config *)loaded; /* which is only read */
     for (size_t i = 0; i < kvsi_command_count(&kvsi_train_command); i++) {
         const kvsi_setting row = kvsi_command_row(&kvsi_train_command, i);
 
@@ -315,21 +327,32 @@ static void mark_model(const kvsi_train_options *s, kvsi_parsed_options *parsed)
     }
 }
 
+/* The shift of --retrofit: a window of one token, which starts as the identity. */
+static kvs_status set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err)
+{
+    TRY(kvs_model_config_set(config, "shift", targets, err));
+    TRY(kvs_model_config_set(config, "shift-form", "free", err));
+    TRY(kvs_model_config_set(config, "shift-init", "identity", err));
+    return kvs_model_config_set_number(config, "shift-window", 1, err);
+}
+
 /* The configuration of the model of s->init_from with which training will start. */
 static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options *parsed,
                                 kvs_err *err)
 {
-    kvs_model_config config;
+    kvs_model_config *config = NULL;
+    kvs_status st;
 
-    TRY(kvsi_model_config_load(&config, s->init_from, err));
-    TRY(kvsi_train_check_agreement(s, parsed, &config, err));
-    if (s->retrofit) {
-        config.shift = (kvsi_shift_config){
-            .form = KVSI_SHIFT_FREE, .init = KVSI_SHIFT_INIT_IDENTITY, .window = 1};
-        TRY(kvsi_shift_targets_parse(&config.shift.targets, s->retrofit, err));
-    }
+    TRY_OUT(kvs_model_config_load(&config, s->init_from, err));
+    TRY_OUT(kvsi_train_check_agreement(s, parsed, config, err));
+    if (s->retrofit)
+        TRY_OUT(set_retrofit(config, s->retrofit, err));
+    kvs_model_config_free(s->model);
     s->model = config;
     return KVS_OK;
+out:
+    kvs_model_config_free(config);
+    return st;
 }
 
 static void mark_at_start(kvsi_parsed_options *parsed, const char *option)
@@ -365,23 +388,27 @@ void kvsi_train_mark_sources(const kvsi_train_options *s, const kvsi_train_optio
 kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvsi_command_options *const command = &kvsi_train_command;
-    kvsi_train_options *s = settings, plain, started;
+    kvsi_train_options *s = settings, plain = {0}, started = {0};
+    kvs_status st;
 
-    TRY(kvsi_model_start(&s->model, &s->train, parsed, command, "model", err));
-    started = *s;
-    plain = *s;
-    kvsi_train_set_defaults(&plain, s->model.body);
-    TRY(kvsi_options_apply(parsed, command, s, err));
+    TRY_OUT(kvsi_model_start(&s->model, &s->train, parsed, command, "model", err));
+    TRY_OUT(kvsi_options_copy(command, &started, s, sizeof started, err));
+    TRY_OUT(kvsi_train_set_defaults(&plain, kvsi_model_word(s->model, "body").text, err));
+    TRY_OUT(kvsi_options_apply(parsed, command, s, err));
     parsed->preset = s->preset;
     kvsi_options_mark_changes(parsed, command, &plain, &started, KVSI_FROM_PRESET);
-    keep_micro_batch(s, parsed, &started.train);
-    TRY(kvsi_model_finish(&s->model, s->dropout, parsed, command, err));
-    TRY(choose_task(s, parsed, err));
+    TRY_OUT(keep_micro_batch(s, parsed, started.train, err));
+    TRY_OUT(kvsi_model_finish(s->model, s->dropout, parsed, command, err));
+    TRY_OUT(choose_task(s, parsed, err));
     if (s->resume && s->out) {
-        TRY(kvsi_train_take_run(s, parsed, err));
-        TRY(choose_task(s, parsed, err));
+        TRY_OUT(kvsi_train_take_run(s, parsed, err));
+        TRY_OUT(choose_task(s, parsed, err));
     }
-    TRY(check_task(s, parsed, err));
-    s->ngram.seed = s->train.seed;
-    return parsed->print_config ? look_ahead(s, parsed, err) : KVS_OK;
+    TRY_OUT(check_task(s, parsed, err));
+    if (parsed->print_config)
+        TRY_OUT(look_ahead(s, parsed, err));
+out:
+    kvsi_options_free_configs(command, &plain);
+    kvsi_options_free_configs(command, &started);
+    return st;
 }

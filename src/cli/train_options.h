@@ -2,17 +2,12 @@
 #ifndef KVSI_CLI_TRAIN_OPTIONS_H
 #define KVSI_CLI_TRAIN_OPTIONS_H
 
-#include "base/options.h"
-#include "config/config.h"
+#include "cli/configs.h"
 
 typedef struct kvsi_train_options {
-    kvs_model_config model;
-    kvsi_induction_config induction;
-    kvsi_ngram_config ngram;
-    kvsi_hopk_config hopk;
-    kvsi_igsm_config igsm; /* its tokenizer is loaded later, from `igsm_tokenizer` */
-    kvs_train_config train;
-    kvsi_train_job job; /* only the members with a row in kvsi_job_settings */
+    kvs_model_config *model; /* this and the next two are owned, see kvsi_options_set_defaults */
+    kvs_train_config *train;
+    kvs_task_config *tasks[KVSI_TASKS_MAX]; /* of kvs_task_name(i) */
 
     const char *preset;
     double dropout;
@@ -31,14 +26,17 @@ typedef struct kvsi_train_options {
 
 extern const kvsi_command_options kvsi_train_command;
 
-/* Sets the defaults for a model of that body. */
-void kvsi_train_set_defaults(kvsi_train_options *s, kvsi_body body);
+/* Sets the defaults for a model of that body; NULL = the usual one.  The caller releases them with
+ * kvsi_options_free_configs. */
+kvs_status kvsi_train_set_defaults(kvsi_train_options *s, const char *body, kvs_err *err);
 
 /* Applies the options to a kvsi_train_options, over the defaults of the body and the preset, or
  * over the settings of the run that is resumed.  Texts are borrowed from `parsed`. */
 kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
-/* Whether the run learns the task "induction", "ngram", "hopk" or "igsm", and not a text. */
+/* Whether the run learns the task of that name, and not a text. */
 int kvsi_train_is_task(const kvsi_train_options *s, const char *name);
+/* The configuration of the task s->task. */
+const kvs_task_config *kvsi_train_task(const kvsi_train_options *s);
 /* Whether any option names a task or a text. */
 int kvsi_train_names_task(const kvsi_train_options *s, const kvsi_parsed_options *parsed);
 

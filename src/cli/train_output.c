@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "config/config.h"
 #include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_lab.h"
 #include "kvshift/kvshift_mpi.h"
@@ -27,7 +26,8 @@ static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 {
     const size_t ranks = kvs_comm_size(comm);
 
-    printf("ranks         %zu, %zu sequences per step each\n", ranks, s->train.batch / ranks);
+    printf("ranks         %zu, %" PRIu64 " sequences per step each\n", ranks,
+           kvsi_train_count(s->train, "batch") / ranks);
     for (size_t r = 0; r < ranks; r++) {
         const int threads = s->threads > 0 ? (int)s->threads : kvs_comm_cores(comm, r);
 
@@ -38,7 +38,7 @@ static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 
 static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
 {
-    printf("sent per rank and step, shard %s\n", kvsi_shard_name(s->train.shard));
+    printf("sent per rank and step, shard %s\n", kvsi_train_word(s->train, "shard").text);
     print_bytes("gradients", plan->gradients_sent);
     print_bytes("weights", plan->weights_sent);
 }
@@ -48,16 +48,16 @@ kvs_status kvsi_train_print_plan(const kvsi_train_setup *w, const kvsi_train_opt
 {
     kvs_plan plan;
     char parameters[32], work[32], tokens[32];
-    const kvs_status st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+    const kvs_status st = kvs_train_plan(&plan, w->rt, s->model, w->data, s->train, err);
 
     if (st != KVS_OK || kvs_comm_rank(w->comm) > 0)
         return st;
     kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
-    if (!w->task)
+    if (!w->data)
         printf("planned for   text in windows of %zu tokens; no --data or --task was given\n",
-               s->model.context);
+               kvsi_model_count(s->model, "context"));
     if (plan.ranks > 1)
         print_ranks(w->comm, s);
     printf("parameters    %s\n%s\n", parameters, plan.ranks > 1 ? "memory per rank" : "memory");
@@ -123,10 +123,11 @@ static void print_scored(const buffers *b, const kvs_data *task, size_t count)
     printf("\n");
 }
 
-kvs_status kvsi_train_print_sequences(const kvs_data *task, const kvs_tokenizer *tokenizer,
-                                      uint64_t seed, size_t count, kvs_err *err)
+kvs_status kvsi_train_print_sequences(const kvsi_train_setup *w, const kvsi_train_options *s,
+                                      kvs_err *err)
 {
-    const size_t longest = kvs_data_max_length(task);
+    const size_t longest = kvs_data_max_length(w->data);
+    const uint64_t seed = kvsi_train_count(s->train, "seed");
     buffers b = {kvsi_alloc(longest, sizeof *b.ids), kvsi_alloc(longest, sizeof *b.targets),
                  kvsi_alloc(longest, sizeof *b.scored)};
     kvs_status st = KVS_OK;
@@ -135,18 +136,18 @@ kvs_status kvsi_train_print_sequences(const kvs_data *task, const kvs_tokenizer 
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for sequences of %zu tokens", longest);
         goto out;
     }
-    for (size_t s = 0; s < count; s++) {
+    for (size_t i = 0; i < s->show; i++) {
         const size_t length =
-            kvs_data_sequence(b.ids, b.targets, b.scored, task, seed, KVS_STREAM_TRAIN, s);
+            kvs_data_sequence(b.ids, b.targets, b.scored, w->data, seed, KVS_STREAM_TRAIN, i);
 
-        printf("%ssequence %zu, %zu tokens\n", s ? "\n" : "", s, length);
-        if (tokenizer) {
-            TRY_OUT(print_text(tokenizer, b.ids, length, err));
+        printf("%ssequence %zu, %zu tokens\n", i ? "\n" : "", i, length);
+        if (w->tokenizer) {
+            TRY_OUT(print_text(w->tokenizer, b.ids, length, err));
         } else {
-            print_words("fed", task, b.ids, length);
-            print_words("target", task, b.targets, length);
+            print_words("fed", w->data, b.ids, length);
+            print_words("target", w->data, b.targets, length);
         }
-        print_scored(&b, task, length);
+        print_scored(&b, w->data, length);
     }
 out:
     kvsi_free(b.ids);
@@ -246,7 +247,7 @@ static kvs_status print_json(const kvsi_train_setup *w, const kvsi_train_options
                   "tokens", (json_int_t)result->tokens,
                   "tokens_per_s", token_rate(result),
                   "parameters", (json_int_t)kvs_model_parameters(w->model),
-                  "seed", (json_int_t)s->train.seed,
+                  "seed", (json_int_t)kvsi_train_count(s->train, "seed"),
                   "ranks", (json_int_t)kvs_comm_size(w->comm),
                   "threads", kvs_runtime_threads(w->rt),
                   "cpu_level", kvs_runtime_cpu_level(w->rt),
@@ -257,7 +258,7 @@ static kvs_status print_json(const kvsi_train_setup *w, const kvsi_train_options
         json_object_set_new(object, "accuracy_by_length", lengths_to_json(&result->final));
     if (kvsi_train_is_task(s, "ngram"))
         json_object_set_new(object, "x2_only_ceiling",
-                            kvsi_json_number(kvs_ngram_ceiling(w->task)));
+                            kvsi_json_number(kvs_ngram_ceiling(w->data)));
     if (s->profile)
         json_object_set_new(object, "profile", profile_to_json(profile));
     return kvsi_cli_print_json(object, err);
@@ -283,17 +284,19 @@ static void print_lengths(const kvs_evaluation *final)
 static void print_accuracy(const kvsi_train_setup *w, const kvsi_train_options *s,
                            const kvs_evaluation *final)
 {
+    const uint64_t sequences = kvsi_train_count(s->train, "eval-sequences");
+
     if (isnan(final->accuracy))
-        printf("accuracy  unknown: no position of %zu sequences is scored (loss %.4f)\n",
-               s->job.eval_sequences, final->loss);
+        printf("accuracy  unknown: no position of %" PRIu64 " sequences is scored (loss %.4f)\n",
+               sequences, final->loss);
     else
-        printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
-               s->job.eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
+        printf("accuracy  %.2f %% on %" PRIu64 " %ssequences (loss %.4f)\n", 100 * final->accuracy,
+               sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
     if (final->buckets > 0)
         print_lengths(final);
     if (kvsi_train_is_task(s, "ngram"))
         printf("ceiling   %.2f %% for a guess that sees only x2\n",
-               100 * kvs_ngram_ceiling(w->task));
+               100 * kvs_ngram_ceiling(w->data));
 }
 
 static void print_text_result(const kvsi_train_setup *w, const kvsi_train_options *s,
@@ -304,8 +307,9 @@ static void print_text_result(const kvsi_train_setup *w, const kvsi_train_option
     kvsi_format_duration(duration, sizeof duration, result->seconds);
     kvsi_format_count(rate, sizeof rate, token_rate(result));
     if (s->data)
-        printf("loss      %.4f, perplexity %.3f on %zu windows of the validation text\n",
-               result->final.loss, exp(result->final.loss), s->job.eval_sequences);
+        printf("loss      %.4f, perplexity %.3f on %" PRIu64 " windows of the validation text\n",
+               result->final.loss, exp(result->final.loss),
+               kvsi_train_count(s->train, "eval-sequences"));
     else
         print_accuracy(w, s, &result->final);
     if (s->data)

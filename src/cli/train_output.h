@@ -11,10 +11,10 @@
 kvs_status kvsi_train_print_plan(const kvsi_train_setup *setup, const kvsi_train_options *s,
                                  kvs_err *err);
 
-/* Prints the first `count` sequences that the seed trains on: as text if there is a tokenizer,
- * otherwise as the words of the task. */
-kvs_status kvsi_train_print_sequences(const kvs_data *task, const kvs_tokenizer *tokenizer,
-                                      uint64_t seed, size_t count, kvs_err *err);
+/* Prints the first sequences that the seed trains on, as many as --show asks for: as text if there
+ * is a tokenizer, otherwise as the words of the task. */
+kvs_status kvsi_train_print_sequences(const kvsi_train_setup *setup, const kvsi_train_options *s,
+                                      kvs_err *err);
 
 /* Sums over steps, for --profile.  The first two steps are left out: they warm up. */
 typedef struct kvsi_train_profile {

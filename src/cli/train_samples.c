@@ -2,8 +2,6 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "config/config.h"
-#include "kvshift/kvshift_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,7 +53,7 @@ static kvs_status check_asked(const kvsi_train_setup *w, const kvsi_train_option
     if (!w->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--sample-every': the tokenizer of '%s' is not known", s->data);
-    if (s->model.head == KVSI_HEAD_NONE)
+    if (kvsi_model_is(s->model, "head", "none"))
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--sample-every': head none gives no token probabilities");
     return KVS_OK;
@@ -64,24 +62,25 @@ static kvs_status check_asked(const kvsi_train_setup *w, const kvsi_train_option
 kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train_setup *w,
                                    const kvsi_train_options *s, kvs_err *err)
 {
+    const size_t context = kvsi_model_count(s->model, "context");
     kvs_status st;
 
     *samples = (kvsi_train_samples){.tokens = s->sample_tokens};
-    if (s->job.sample_every == 0)
+    if (kvsi_train_count(s->train, "sample-every") == 0)
         return KVS_OK;
     TRY_OUT(check_asked(w, s, err));
     samples->tokenizer = w->tokenizer;
     kvs_sampling_init(&samples->sampling, sizeof samples->sampling);
     samples->sampling.temperature = s->sample_temp;
-    samples->sampling.seed = s->train.seed;
+    samples->sampling.seed = kvsi_train_count(s->train, "seed");
     if (s->sample_prompt)
         TRY_OUT(encode_prompt(samples, s->sample_prompt, err));
     else
-        TRY_OUT(read_prompt(samples, w->corpus, s->model.context, err));
-    if (samples->prompt_count < 1 || samples->prompt_count > s->model.context) {
+        TRY_OUT(read_prompt(samples, w->corpus, context, err));
+    if (samples->prompt_count < 1 || samples->prompt_count > context) {
         st = kvsi_fail(err, KVS_E_INVALID,
-                       "option '--sample-prompt': expected 1 to %zu tokens, found %zu",
-                       s->model.context, samples->prompt_count);
+                       "option '--sample-prompt': expected 1 to %zu tokens, found %zu", context,
+                       samples->prompt_count);
         goto out;
     }
     TRY_OUT(kvs_tokenizer_decode(&samples->prompt_text, &samples->prompt_size, samples->tokenizer,
@@ -109,11 +108,13 @@ void kvsi_train_samples_release(kvsi_train_samples *samples)
 /* Generates up to t->tokens tokens after the prompt, until EOS or the end of the context. */
 static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *count, kvs_err *err)
 {
-    const kvs_model_config *config = kvs_model_get_config(model);
+    const size_t context = kvsi_model_count(kvs_model_get_config(model), "context");
+    const size_t vocab = kvs_model_logit_count(model);
     const int32_t eos = kvs_tokenizer_eos(t->tokenizer);
-    const size_t limit = config->context - t->prompt_count + 1; /* the last one is not fed */
+    const size_t limit = context - t->prompt_count + 1; /* the last one is not fed */
     const size_t most = t->tokens < limit ? t->tokens : limit;
-    float *logits = kvsi_alloc(config->vocab, sizeof *logits);
+    float *logits = kvsi_alloc(vocab, sizeof *logits);
+    kvs_session_options options;
     kvs_session *session = NULL;
     kvs_sampler *sampler = NULL;
     kvs_status st = KVS_OK;
@@ -123,11 +124,10 @@ static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *co
         st = fail_memory(err);
         goto out;
     }
-    TRY_OUT(kvs_session_create(&session, model,
-                               &(kvs_session_options){.size = sizeof(kvs_session_options),
-                                                      .capacity = t->prompt_count + most - 1},
-                               err));
-    TRY_OUT(kvs_sampler_create(&sampler, config->vocab, &t->sampling, err));
+    kvs_session_options_init(&options, sizeof options);
+    options.capacity = t->prompt_count + most - 1;
+    TRY_OUT(kvs_session_create(&session, model, &options, err));
+    TRY_OUT(kvs_sampler_create(&sampler, vocab, &t->sampling, err));
     TRY_OUT(kvs_session_feed(session, t->prompt, t->prompt_count, logits, err));
     while (*count < most) {
         const int32_t next = kvs_sampler_next(sampler, logits);

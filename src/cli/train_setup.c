@@ -4,11 +4,6 @@
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
 #include "cli/train_folder.h"
-#include "config/config.h"
-#include "data/tasks/tasks.h"
-#include "kvshift/kvshift_files.h"
-#include "kvshift/kvshift_lab.h"
-#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +23,7 @@ static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_optio
 
     if (s->dry_run || s->show > 0 || s->overcommit)
         return KVS_OK;
-    TRY(kvs_train_plan(&plan, w->rt, config, w->task, &s->train, err));
+    TRY(kvs_train_plan(&plan, w->rt, config, w->data, s->train, err));
     needed = weights_alone ? plan.weight_bytes
              : w->model    ? plan.total_bytes - plan.weight_bytes
                            : plan.total_bytes;
@@ -42,29 +37,38 @@ static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_optio
 /* Replaces the loaded model by one with a shift of window 1 that starts as the identity. */
 static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
-    kvsi_shift_config shift = {.form = KVSI_SHIFT_FREE, .window = 1};
+    kvs_model_config *shift = NULL;
     kvs_model *shifted = NULL;
+    kvs_status st;
 
-    TRY(kvsi_shift_targets_parse(&shift.targets, targets, err));
-    TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
+    TRY_OUT(kvs_model_config_create(&shift, NULL, err));
+    TRY_OUT(kvs_model_config_set(shift, "shift", targets, err));
+    TRY_OUT(kvs_model_retrofit(&shifted, w->rt, w->model, shift, err));
     kvs_model_free(w->model);
     w->model = shifted;
-    return KVS_OK;
+out:
+    kvs_model_config_free(shift);
+    return st;
 }
 
 static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    kvs_model_config config;
+    kvs_model_config *config = NULL;
+    kvs_status st;
 
-    TRY(kvsi_model_config_load(&config, s->init_from, err));
-    TRY(check_memory(w, s, &config, 1, err));
-    TRY(kvs_model_load(&w->model, w->rt, s->init_from, NULL, err));
-    TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
+    TRY_OUT(kvs_model_config_load(&config, s->init_from, err));
+    TRY_OUT(check_memory(w, s, config, 1, err));
+    TRY_OUT(kvs_model_load(&w->model, w->rt, s->init_from, NULL, err));
+    TRY_OUT(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
-        TRY(retrofit_model(w, s->retrofit, err));
-    s->model = *kvs_model_get_config(w->model);
-    return KVS_OK;
+        TRY_OUT(retrofit_model(w, s->retrofit, err));
+    kvs_model_config_free(s->model);
+    s->model = NULL;
+    st = kvs_model_config_copy(&s->model, kvs_model_get_config(w->model), err);
+out:
+    kvs_model_config_free(config);
+    return st;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -105,12 +109,13 @@ static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
 {
     const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
     const int is_known = w->model || kvsi_train_is_given(parsed, "vocab");
-    const kvs_corpus_options how = {.size = sizeof(kvs_corpus_options),
-                                    .vocab = is_file && is_known ? s->model.vocab : 0,
-                                    .valid = s->valid_data};
-    kvs_corpus_plan usual;
+    kvs_corpus_build_options usual;
+    kvs_corpus_options how;
 
-    kvs_corpus_plan_init(&usual);
+    kvs_corpus_build_options_init(&usual, sizeof usual);
+    kvs_corpus_options_init(&how, sizeof how);
+    how.vocab = is_file && is_known ? kvsi_model_count(s->model, "vocab") : 0;
+    how.valid = s->valid_data;
     if (is_file)
         TRY(check_file(s, how.vocab, err));
     TRY(kvs_corpus_open(&w->corpus, s->data, &how, err));
@@ -135,19 +140,25 @@ static uint64_t usual_eval_every(uint64_t steps)
 static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    uint64_t windows;
+    const double most = TEXT_EVAL_WINDOWS;
+    double windows, every;
+    size_t context;
 
     TRY(open_corpus(w, s, parsed, err));
     if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
-        s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
-    if (s->model.context == 0)
-        s->model.context = TEXT_CONTEXT;
-    TRY(kvs_data_create_corpus(&w->task, w->corpus, s->model.context, err));
-    windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
+        TRY(kvs_model_config_set_number(s->model, "vocab",
+                                        (double)kvs_corpus_get_info(w->corpus)->vocab, err));
+    if (kvsi_model_count(s->model, "context") == 0)
+        TRY(kvs_model_config_set_number(s->model, "context", TEXT_CONTEXT, err));
+    context = kvsi_model_count(s->model, "context");
+    TRY(kvs_data_create_corpus(&w->data, w->corpus, context, err));
+    windows = (double)kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, context);
+    every = (double)usual_eval_every(kvsi_train_count(s->train, "steps"));
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
-        s->job.eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
+        TRY(kvs_train_config_set_number(s->train, "eval-sequences", windows < most ? windows : most,
+                                        err));
     if (!kvsi_train_is_given(parsed, "eval-every"))
-        s->job.eval_every = usual_eval_every(s->train.steps);
+        TRY(kvs_train_config_set_number(s->train, "eval-every", every, err));
     return KVS_OK;
 }
 
@@ -194,65 +205,48 @@ static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *pa
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
-static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
-{
-    kvsi_igsm_config config = s->igsm;
-
-    if (s->igsm_tokenizer)
-        TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
-    config.tokenizer = w->tokenizer;
-    return kvsi_igsm_create(&w->task, &config, err);
-}
-
 /* The task sets the vocabulary.  A model may have more tokens, except for ngram, whose options set
  * the exact number. */
 static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const size_t vocab = kvs_data_vocab(w->task);
+    const size_t needed = kvs_data_vocab(w->data), vocab = kvsi_model_count(s->model, "vocab");
     const int given = kvsi_train_is_given(parsed, "vocab");
 
-    if (w->model || (given && s->model.vocab >= vocab && !kvsi_train_is_task(s, "ngram")))
+    if (w->model || (given && vocab >= needed && !kvsi_train_is_task(s, "ngram")))
         return KVS_OK;
-    if (given && s->model.vocab != vocab)
+    if (given && vocab != needed)
         return kvsi_fail(err, KVS_E_INVALID, "option '--vocab' is %zu, but task %s has %zu tokens",
-                         s->model.vocab, s->task, vocab);
-    s->model.vocab = vocab;
-    return KVS_OK;
+                         vocab, s->task, needed);
+    return kvs_model_config_set_number(s->model, "vocab", (double)needed, err);
 }
 
 /* Induction uses the vocabulary of the model; other tasks and text set it. */
-static kvs_status create_task(kvsi_train_setup *w, kvsi_train_options *s,
+static kvs_status create_data(kvsi_train_setup *w, kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
+    kvs_task_options options;
+
     if (s->data)
         return open_text(w, s, parsed, err);
-    if (kvsi_train_is_task(s, "induction")) {
-        s->induction.vocab = s->model.vocab;
-        return kvsi_induction_create(&w->task, &s->induction, err);
-    }
-    if (kvsi_train_is_task(s, "ngram"))
-        TRY(kvsi_ngram_create(&w->task, &s->ngram, err));
-    else if (kvsi_train_is_task(s, "hopk"))
-        TRY(kvsi_hopk_create(&w->task, &s->hopk, err));
-    else
-        TRY(create_igsm(w, s, err));
-    return take_vocab(w, s, parsed, err);
+    if (s->igsm_tokenizer) /* only given for that task */
+        TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
+    kvs_task_options_init(&options, sizeof options);
+    options.vocab = kvsi_model_count(s->model, "vocab");
+    options.seed = kvsi_train_count(s->train, "seed");
+    options.tokenizer = w->tokenizer;
+    TRY(kvs_task_create(&w->data, kvsi_train_task(s), &options, err));
+    return kvsi_train_is_task(s, "induction") ? KVS_OK : take_vocab(w, s, parsed, err);
 }
 
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
 static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {
-        .size = sizeof(kvs_runtime_options),
-        .threads = (int)s->threads,
-        .cpu_level = s->cpu_level,
-        .comm = w->comm,
-        .spread = s->train.shard == KVSI_SHARD_PARAMETERS,
-    };
+    kvs_runtime_options runtime;
+    size_t context;
 
-    if ((s->resume || s->job.checkpoint_every > 0) && !s->out && !s->dry_run)
+    if ((s->resume || kvsi_train_count(s->train, "checkpoint-every") > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
     if (s->valid_data && !s->data)
@@ -263,16 +257,22 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
     if (!s->dry_run && s->show == 0 &&
         kvs_comm_rank(w->comm) == 0) /* only rank 0 writes to the folder */
         TRY(kvsi_train_check_out(s, err));
-    TRY(kvs_train_config_check(&s->train, err));
+    TRY(kvs_train_config_check(s->train, err));
+    kvs_runtime_options_init(&runtime, sizeof runtime);
+    runtime.threads = (int)s->threads;
+    runtime.cpu_level = s->cpu_level;
+    runtime.comm = w->comm;
+    runtime.shard_parameters = kvsi_train_is(s->train, "shard", "parameters");
     TRY(kvs_runtime_create(&w->rt, &runtime, err));
     if (s->init_from)
         TRY(load_model(w, s, parsed, err));
     if (!plans_text(s, parsed))
-        TRY(create_task(w, s, parsed, err));
+        TRY(create_data(w, s, parsed, err));
     TRY(compare_tokenizers(w, s, err));
-    if (s->model.context == 0)
-        s->model.context = w->task ? kvs_data_max_length(w->task) : TEXT_CONTEXT;
-    return kvs_model_config_finish(&s->model, err);
+    context = w->data ? kvs_data_max_length(w->data) : TEXT_CONTEXT;
+    if (kvsi_model_count(s->model, "context") == 0)
+        TRY(kvs_model_config_set_number(s->model, "context", (double)context, err));
+    return kvs_model_config_finish(s->model, err);
 }
 
 /* All ranks check the memory before any of them allocates it. */
@@ -282,10 +282,10 @@ kvs_status kvsi_train_setup_create(kvsi_train_setup *w, kvsi_train_options *s,
     kvs_status st = prepare(w, s, parsed, err);
 
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
-    st = check_memory(w, s, &s->model, 0, err);
+    st = check_memory(w, s, s->model, 0, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
     if (!w->model && !s->dry_run)
-        st = kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err);
+        st = kvs_model_create(&w->model, w->rt, s->model, kvsi_train_count(s->train, "seed"), err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
 out:
     return st;
@@ -294,7 +294,7 @@ out:
 void kvsi_train_setup_release(kvsi_train_setup *w)
 {
     kvs_model_free(w->model);
-    kvs_data_free(w->task);
+    kvs_data_free(w->data);
     kvs_tokenizer_free(w->tokenizer);
     kvs_corpus_close(w->corpus);
     kvs_runtime_free(w->rt);

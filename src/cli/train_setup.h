@@ -3,7 +3,7 @@
 #define KVSI_CLI_TRAIN_SETUP_H
 
 #include "cli/train_options.h"
-#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_mpi.h"
 
 /* Created in this order, released in the reverse order. */
 typedef struct kvsi_train_setup {
@@ -11,7 +11,7 @@ typedef struct kvsi_train_setup {
     kvs_runtime *rt;
     kvs_corpus *corpus;       /* NULL = a synthetic task */
     kvs_tokenizer *tokenizer; /* of the text or the task; NULL = none, or not known */
-    kvs_data *task;           /* NULL = a plan for text that is not given */
+    kvs_data *data;           /* NULL = a plan for text that is not given */
     kvs_model *model;         /* NULL after --dry-run */
 } kvsi_train_setup;
 

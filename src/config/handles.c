@@ -67,23 +67,17 @@ static kvs_status get(char *out, size_t size, const kvsi_settings *table, const 
                       const void *config, const char *name, kvs_err *err)
 {
     const kvsi_setting *row = NULL;
-    kvsi_text text = {0};
-    kvs_status st = KVS_OK;
+    char text[KVSI_SETTING_VALUE];
 
     NEED(out);
     NEED(config);
     TRY(find_row(&row, table, what, name, err));
-    kvsi_text_add(&text, ""); /* of an empty list nothing is printed */
-    kvsi_setting_print(&text, row, config);
-    TRY_OUT(kvsi_text_check(&text, err));
-    if (text.length >= size)
-        st = kvsi_fail(err, KVS_E_LIMIT, "setting '%s' has %zu characters, the buffer holds %zu",
-                       name, text.length, size > 0 ? size - 1 : 0);
-    else
-        memcpy(out, text.data, text.length + 1);
-out:
-    kvsi_text_release(&text);
-    return st;
+    kvsi_setting_write(text, row, config);
+    if (strlen(text) >= size)
+        return kvsi_fail(err, KVS_E_LIMIT, "setting '%s' has %zu characters, the buffer holds %zu",
+                         name, strlen(text), size > 0 ? size - 1 : 0);
+    memcpy(out, text, strlen(text) + 1);
+    return KVS_OK;
 }
 
 static double number(const kvsi_settings *table, const void *config, const char *name)

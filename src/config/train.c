@@ -91,6 +91,7 @@ void kvsi_train_config_init(kvs_train_config *config)
 
 kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err)
 {
+    NEED(config);
     TRY(kvsi_settings_check(&kvsi_train_settings, config, err));
     if (config->batch % config->accumulate != 0)
         return kvsi_fail(err, KVS_E_INVALID, "accumulate is %zu, expected a divisor of batch %zu",

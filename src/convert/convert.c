@@ -84,12 +84,21 @@ static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
     return KVS_OK;
 }
 
+enum { THREADS_MAX = 1024 };
+
 static kvs_status check_options(const kvsi_convert_request *o, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
 
-    if (!o->out || (!o->in && !o->how.config))
-        return kvsi_fail(err, KVS_E_INVALID, "no input or no output");
+    if (!o->in && !o->how.config)
+        return kvsi_fail(err, KVS_E_INVALID, "there is neither an input nor a configuration");
+    if (o->in && o->how.config)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the configuration is for random weights, but there is an input '%s'",
+                         o->in);
+    if (o->how.threads < 0 || o->how.threads > THREADS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
+                         o->how.threads, THREADS_MAX);
     if (!kvs_format_name(o->how.format) || !kvs_dtype_name(o->how.dtype))
         return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->how.format,
                          (int)o->how.dtype);
@@ -244,7 +253,7 @@ static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *e
 
 kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
 {
-    const kvs_format format = request->out ? choose_format(request) : KVS_FORMAT_HF;
+    const kvs_format format = choose_format(request);
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
     kvsi_convert_request settled = *request;
     kvsi_conversion c = {.options = &settled};

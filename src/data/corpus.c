@@ -132,16 +132,23 @@ static void keep_part(kvsi_shard *shard, uint64_t first, uint64_t tokens)
 
 kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err)
 {
-    kvs_corpus_info *info = &corpus->record.info;
-    kvs_split_info *train = &info->split[KVS_SPLIT_TRAIN], *valid = &info->split[KVS_SPLIT_VALID];
-    kvsi_shard *whole = corpus->shards[KVS_SPLIT_TRAIN];
-    const uint64_t all = train->tokens, held = (uint64_t)((double)all * fraction);
+    kvs_corpus_info *info;
+    kvs_split_info *train, *valid;
+    kvsi_shard *whole;
+    uint64_t all, held;
 
+    NEED(corpus);
+    info = &corpus->record.info;
+    train = &info->split[KVS_SPLIT_TRAIN];
+    valid = &info->split[KVS_SPLIT_VALID];
+    whole = corpus->shards[KVS_SPLIT_TRAIN];
     if (train->shards != 1 || valid->shards != 0 || whole->starts)
         return kvsi_fail(err, KVS_E_INVALID,
                          "'%s' has documents or a validation split, expected one file of ids",
                          corpus->path);
-    if (!(fraction > 0 && fraction < 1) || held < 2 || all - held < 2)
+    all = train->tokens;
+    held = fraction > 0 && fraction < 1 ? (uint64_t)((double)all * fraction) : 0;
+    if (held < 2 || all - held < 2)
         return kvsi_fail(err, KVS_E_INVALID,
                          "'%s' has %" PRIu64 " tokens, of which %g %% cannot be held out: both "
                          "parts need 2",
@@ -253,11 +260,14 @@ void kvs_corpus_close(kvs_corpus *corpus)
 
 kvs_status kvs_corpus_load_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus, kvs_err *err)
 {
-    const char *path = corpus->record.info.tokenizer;
+    const char *path;
     kvs_tokenizer *tokenizer = NULL;
     kvs_status st = KVS_OK;
 
+    NEED(out);
     *out = NULL;
+    NEED(corpus);
+    path = corpus->record.info.tokenizer;
     if (!path)
         return KVS_OK;
     TRY_OUT(kvs_tokenizer_load(&tokenizer, path, err));
@@ -269,11 +279,18 @@ out:
     return st;
 }
 
+static int has_split(const kvs_corpus *corpus, kvs_split split)
+{
+    return corpus && (split == KVS_SPLIT_TRAIN || split == KVS_SPLIT_VALID);
+}
+
 size_t kvs_corpus_read(int32_t *ids, size_t count, const kvs_corpus *corpus, kvs_split split,
                        uint64_t first)
 {
     size_t done = 0;
 
+    if (!ids || !has_split(corpus, split))
+        return 0;
     for (size_t i = 0; done < count && i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
         uint64_t here = first < shard->tokens ? shard->tokens - first : 0;
@@ -288,10 +305,12 @@ size_t kvs_corpus_read(int32_t *ids, size_t count, const kvs_corpus *corpus, kvs
 
 kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
 {
-    const kvs_corpus_info *info = &corpus->record.info;
+    const kvs_corpus_info *info;
     kvs_tokenizer *tokenizer = NULL;
     kvs_status st = KVS_OK;
 
+    NEED(corpus);
+    info = &corpus->record.info;
     for (int s = 0; s < KVSI_SPLITS; s++)
         for (size_t i = 0; i < info->split[s].shards; i++)
             TRY_OUT(kvsi_shard_verify(&corpus->shards[s][i], err));
@@ -303,7 +322,7 @@ out:
 
 const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus)
 {
-    return &corpus->record.info;
+    return corpus ? &corpus->record.info : NULL;
 }
 
 const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
@@ -311,17 +330,21 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
 {
     const kvsi_source_record *source;
 
-    if (index >= corpus->record.source_count)
+    if (!corpus || index >= corpus->record.source_count)
         return NULL;
     source = corpus->record.sources + index;
-    *bytes = source->bytes;
-    *checksum = source->checksum;
+    if (bytes)
+        *bytes = source->bytes;
+    if (checksum)
+        *checksum = source->checksum;
     return source->name;
 }
 
 size_t kvs_corpus_document(int32_t *ids, size_t capacity, const kvs_corpus *corpus, kvs_split split,
                            uint64_t index)
 {
+    if ((!ids && capacity > 0) || !has_split(corpus, split))
+        return 0;
     for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
 

@@ -536,10 +536,13 @@ kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t co
         .files = files, .count = count, .tokenizer = tokenizer, .how = defaults};
 
     NEED(dir);
-    NEED(files);
+    NEED_ARRAY(files, count);
     NEED(tokenizer);
     TRY(kvsi_sized_read(&plan.how, sizeof plan.how, options, "kvs_corpus_build_options", err));
     for (size_t i = 0; i < count; i++)
         NEED(files[i]);
+    if (plan.how.eos < KVS_EOS_AUTO || plan.how.eos > KVS_EOS_YES)
+        return kvsi_fail(err, KVS_E_INVALID, "eos is %d, expected KVS_EOS_AUTO, _NO or _YES",
+                         (int)plan.how.eos);
     return kvsi_corpus_build(&plan, dir, err);
 }

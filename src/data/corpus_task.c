@@ -47,6 +47,8 @@ uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t co
 {
     uint64_t count = 0;
 
+    if (!corpus || (split != KVS_SPLIT_TRAIN && split != KVS_SPLIT_VALID))
+        return 0;
     for (size_t i = 0; context > 0 && i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
 
@@ -149,22 +151,22 @@ static size_t read_window(const split_windows *windows, uint64_t number, size_t 
     return length;
 }
 
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const corpus_task *task = (const corpus_task *)base;
     const kvs_split split = random->purpose == KVSI_RANDOM_EVAL ? KVS_SPLIT_VALID : KVS_SPLIT_TRAIN;
     const split_windows *windows = &task->splits[split];
     const uint64_t epoch = random->index / windows->count;
     uint64_t number = random->index % windows->count;
-    size_t length;
 
+    (void)err;
     if (split == KVS_SPLIT_TRAIN)
         number = kvsi_shuffle(random->seed, epoch, windows->count, number);
-    length = read_window(windows, number, task->context, ids, targets);
-    for (size_t i = 0; i < length; i++)
+    *length = read_window(windows, number, task->context, ids, targets);
+    for (size_t i = 0; i < *length; i++)
         scored[i] = 0;
-    return length;
+    return KVS_OK;
 }
 
 static json_t *describe(const kvs_data *base)
@@ -239,7 +241,9 @@ kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size
     corpus_task *task = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(corpus);
     if (context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is '%zu', expected at least 1", context);
     TRY_OUT(check_splits(corpus, err));

@@ -52,8 +52,8 @@ kvs_status kvs_documents_next(const char **text, size_t *size, int *last, kvs_do
     int found = 0;
 
     NEED(text);
-    NEED(size);
     *text = NULL;
+    NEED(size);
     *size = 0;
     NEED(last);
     *last = 1;

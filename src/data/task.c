@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/batch.h"
 
 #include <stdio.h>
 
@@ -12,26 +13,31 @@ void kvs_data_free(kvs_data *task)
         task->ops->release(task);
 }
 
-size_t kvs_data_vocab(const kvs_data *task)
+size_t kvs_data_vocab(const kvs_data *data)
 {
-    return task->vocab;
+    return data ? data->vocab : 0;
 }
 
 /* The longest input, which must fit the model's context; a token that is only a target does not
  * count. */
-size_t kvs_data_max_length(const kvs_data *task)
+size_t kvs_data_max_length(const kvs_data *data)
 {
-    return task->max_tokens;
+    return data ? data->max_tokens : 0;
 }
 
-size_t kvs_data_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, const kvs_data *task,
+size_t kvs_data_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, const kvs_data *data,
                          uint64_t seed, kvs_stream stream, uint64_t index)
 {
+    const int is_eval = stream == KVS_STREAM_EVAL;
     kvsi_random random;
+    size_t length = 0;
 
-    kvsi_random_init(&random, seed,
-                     stream == KVS_STREAM_TRAIN ? KVSI_RANDOM_DATA : KVSI_RANDOM_EVAL, index);
-    return task->ops->draw(task, &random, ids, targets, scored);
+    if (!ids || !targets || !scored || !data || (!is_eval && stream != KVS_STREAM_TRAIN))
+        return 0;
+    kvsi_random_init(&random, seed, is_eval ? KVSI_RANDOM_EVAL : KVSI_RANDOM_DATA, index);
+    if (data->ops->draw(&length, data, &random, ids, targets, scored, NULL) != KVS_OK)
+        return 0;
+    return length;
 }
 
 void kvs_task_word(char *out, size_t size, const kvs_data *task, int32_t id)
@@ -86,17 +92,33 @@ void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)
     *buffer = (kvsi_batch_buffer){0};
 }
 
-void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint64_t seed,
-                     kvsi_purpose purpose, uint64_t first, size_t count)
+kvs_status kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint64_t seed,
+                           kvsi_purpose purpose, uint64_t first, size_t count, kvs_err *err)
 {
     size_t row = 0;
 
     for (size_t s = 0; s < count; s++) {
         kvsi_random random;
+        size_t length;
 
         kvsi_random_init(&random, seed, purpose, first + s);
-        row += task->ops->draw(task, &random, buffer->ids + row, buffer->targets + row,
-                               buffer->scored + row);
+        TRY(task->ops->draw(&length, task, &random, buffer->ids + row, buffer->targets + row,
+                            buffer->scored + row, err));
+        row += length;
+        buffer->starts[s + 1] = row;
+    }
+    buffer->view.sequences = count;
+    return KVS_OK;
+}
+
+void kvsi_batch_fill_from(kvsi_batch_buffer *buffer, const kvs_batch *batch, size_t first,
+                          size_t count)
+{
+    size_t row = 0;
+
+    for (size_t s = 0; s < count; s++) {
+        row += kvsi_batch_copy(buffer->ids + row, buffer->targets + row, buffer->scored + row,
+                               batch, first + s);
         buffer->starts[s + 1] = row;
     }
     buffer->view.sequences = count;

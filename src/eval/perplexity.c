@@ -148,13 +148,20 @@ kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model, co
                           size_t count, const kvs_perplexity_options *options, kvs_err *err)
 {
     const size_t whole[] = {0, count};
-    const size_t texts = options->texts ? options->texts : 1;
-    const size_t *starts = options->texts ? options->starts : whole;
+    size_t texts;
+    const size_t *starts;
     measurement m = {0};
     size_t all = 0;
     int stopped = 0;
     kvs_status st;
 
+    NEED(out);
+    NEED(model);
+    NEED_ARRAY(ids, count);
+    NEED(options);
+    texts = options->texts ? options->texts : 1;
+    starts = options->texts ? options->starts : whole;
+    NEED(starts);
     TRY_OUT(check(model, options, err));
     TRY_OUT(count_targets(&all, starts, texts, count, err));
     TRY_OUT(measurement_init(&m, model, options, err));

@@ -12,13 +12,17 @@ enum { LENGTH_MAX = 1 << 12, SEQUENCES_MAX = 1 << 16 };
 
 void kvs_lens_options_init(kvs_lens_options *options)
 {
-    *options = (kvs_lens_options){.length = 64, .sequences = 4, .seed = 1};
+    if (options)
+        *options = (kvs_lens_options){.length = 64, .sequences = 4, .seed = 1};
 }
 
 kvs_status kvs_lens_options_finish(kvs_lens_options *o, const kvs_model *model, kvs_err *err)
 {
-    const kvs_model_config *c = kvs_model_get_config(model);
+    const kvs_model_config *c;
 
+    NEED_AS(o, options);
+    NEED(model);
+    c = kvs_model_get_config(model);
     if (o->length < 2 || o->length > LENGTH_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "length is '%zu', expected 2 to %d", o->length,
                          LENGTH_MAX);
@@ -53,10 +57,14 @@ static int is_among(const int32_t *ids, size_t count, int32_t id)
 void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *o, const kvs_model *model,
                        size_t index)
 {
-    const uint32_t choice = (uint32_t)(kvs_model_get_config(model)->vocab - o->first_id);
-    const int distinct = choice >= 2 * o->length;
+    uint32_t choice;
+    int distinct;
     kvsi_random random;
 
+    if (!ids || !o || !model)
+        return;
+    choice = (uint32_t)(kvs_model_get_config(model)->vocab - o->first_id);
+    distinct = choice >= 2 * o->length;
     kvsi_random_init(&random, o->seed, KVSI_RANDOM_EVAL, index);
     for (size_t i = 0; i < o->length;) {
         ids[i] = (int32_t)(o->first_id + kvsi_random_below(&random, choice));
@@ -72,7 +80,7 @@ size_t kvs_lens_heads(const kvs_model *model)
     const kvs_model_config *c = kvs_model_get_config(model);
     size_t heads = 0;
 
-    for (size_t layer = 0; layer < c->layers; layer++)
+    for (size_t layer = 0; c && layer < c->layers; layer++)
         heads += kvsi_model_config_heads(c, layer);
     return heads;
 }
@@ -125,9 +133,13 @@ kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model, const kv
                          kvs_err *err)
 {
     const size_t heads = kvs_lens_heads(model);
-    int32_t *ids = kvsi_alloc(2 * o->length, sizeof *ids);
+    int32_t *ids;
     kvs_status st = KVS_OK;
 
+    NEED(out);
+    NEED(model);
+    NEED_AS(o, options);
+    ids = kvsi_alloc(2 * o->length, sizeof *ids);
     if (!ids)
         return kvsi_no_memory(err, "%zu tokens", 2 * o->length);
     for (size_t h = 0; h < heads; h++)

@@ -1,18 +1,24 @@
 /* Statistics of the shift coefficients of all heads. */
 #include "base/statistics.h"
+#include "base/status.h"
 #include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head)
 {
+    if (!head)
+        return KVS_HEAD_KINDS;
     return (kvs_head_kind)((head->alpha1 <= head->alpha2) + 2 * (head->beta1 <= head->beta2));
 }
 
 int kvs_shift_has_kinds(const kvs_model_config *config)
 {
-    const kvsi_shift_config *shift = &config->shift;
+    const kvsi_shift_config *shift;
     const unsigned both = KVS_SHIFT_K | KVS_SHIFT_V;
 
+    if (!config)
+        return 0;
+    shift = &config->shift;
     return (shift->targets & both) == both && shift->window == 1 &&
            shift->form != KVSI_SHIFT_DATA && shift->form != KVSI_SHIFT_HARD;
 }
@@ -20,9 +26,12 @@ int kvs_shift_has_kinds(const kvs_model_config *config)
 kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, size_t layer,
                                  size_t kv_head, kvs_err *err)
 {
-    const kvsi_shift_config *shift = &kvs_model_get_config(model)->shift;
+    const kvsi_shift_config *shift;
     double k[2], v[2];
 
+    NEED(out);
+    NEED(model);
+    shift = &kvs_model_get_config(model)->shift;
     if (!kvs_shift_has_kinds(kvs_model_get_config(model)))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "shift '%s' of form '%s' and window %zu has no four coefficients per head",
@@ -48,6 +57,8 @@ kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, k
     kvsi_running alpha = {0}, beta = {0};
     kvsi_estimate sum;
 
+    NEED(out);
+    NEED(model);
     *out = (kvs_shift_summary){0};
     for (size_t layer = 0; layer < config->layers; layer++)
         for (size_t h = 0; h < kvsi_model_config_kv_heads(config, layer); h++) {

@@ -362,6 +362,7 @@ kvs_status kvs_model_trace(const kvs_model *model, const int32_t *ids, size_t co
     NEED(model);
     NEED(ids);
     NEED(visit);
+    NEED_ARRAY(names, name_count);
     t.config = &model->config;
     if (count < 1)
         return kvsi_fail(err, KVS_E_INVALID, "activations of 0 tokens, expected at least 1");

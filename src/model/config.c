@@ -133,9 +133,8 @@ static void fill_in(kvs_model_config *c)
         c->ffn = c->body == KVSI_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
 }
 
-kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
+static kvs_status check(const kvs_model_config *config, kvs_err *err)
 {
-    fill_in(config);
     TRY(kvsi_settings_check(&kvsi_model_settings, config, err));
     if (config->context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is 0, expected at least 1");
@@ -148,6 +147,18 @@ kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
     if (config->identity_projections &&
         (config->kv_heads != config->heads || config->sliding_kv_heads != config->sliding_heads))
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
+    return KVS_OK;
+}
+
+kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
+{
+    kvs_model_config finished;
+
+    NEED(config);
+    finished = *config; /* a failure changes nothing */
+    fill_in(&finished);
+    TRY(check(&finished, err));
+    *config = finished;
     return KVS_OK;
 }
 

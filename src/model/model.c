@@ -159,7 +159,10 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     real *values = NULL;
     size_t largest = 0;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(config);
     TRY_OUT(kvsi_model_allocate(&m, rt, config, err));
     for (size_t i = 0; i < m->layout.count; i++)
         largest = m->layout.list[i].count > largest ? m->layout.list[i].count : largest;
@@ -218,12 +221,15 @@ void kvs_model_free(kvs_model *model)
 
 size_t kvs_model_eos(const kvs_model *model, const int32_t **ids)
 {
-    *ids = model->ids.eos;
-    return model->ids.eos_count;
+    if (ids)
+        *ids = model ? model->ids.eos : NULL;
+    return model ? model->ids.eos_count : 0;
 }
 
 kvs_status kvs_model_set_eos(kvs_model *model, const int32_t *ids, size_t count, kvs_err *err)
 {
+    NEED(model);
+    NEED_ARRAY(ids, count);
     if (count > KVSI_EOS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "expected at most %d tokens that end a text, found %zu",
                          (int)KVSI_EOS_MAX, count);
@@ -239,10 +245,10 @@ kvs_status kvs_model_set_eos(kvs_model *model, const int32_t *ids, size_t count,
 
 const kvs_model_config *kvs_model_get_config(const kvs_model *model)
 {
-    return &model->config;
+    return model ? &model->config : NULL;
 }
 
 uint64_t kvs_model_parameters(const kvs_model *model)
 {
-    return kvsi_layout_total(&model->layout);
+    return model ? kvsi_layout_total(&model->layout) : 0;
 }

@@ -47,7 +47,7 @@ size_t kvsi_pass_logit_count(const kvs_model_config *config)
 
 size_t kvs_model_logit_count(const kvs_model *model)
 {
-    return kvsi_pass_logit_count(&model->config);
+    return model ? kvsi_pass_logit_count(&model->config) : 0;
 }
 
 static size_t up_width(const kvs_model_config *c)

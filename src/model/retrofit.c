@@ -34,7 +34,7 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
     *out = NULL;
     NEED(rt);
     NEED(model);
-    NEED(shifted);
+    NEED_AS(shifted, config);
     TRY_OUT(kvsi_model_must_own(model, "retrofitted", err));
     if (model->config.shift.targets != 0)
         return kvsi_fail(err, KVS_E_INVALID, "the model is already shifted ('%s')",

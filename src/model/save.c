@@ -49,10 +49,15 @@ static kvs_status write_config(const kvs_model *model, const char *path, kvs_err
 
 kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
 {
-    const kvsi_tensor_source source = {model->layout.count, describe, read_tensor, model};
+    kvsi_tensor_source source;
     kvs_status st = KVS_OK;
     char *weights, *config;
 
+    NEED(model);
+    NEED(dir);
+    if (!*dir)
+        return kvsi_fail(err, KVS_E_INVALID, "dir is empty");
+    source = (kvsi_tensor_source){model->layout.count, describe, read_tensor, model};
     if (model->shards && model->comm->rank > 0)
         return send_tensors(model, err);
     weights = kvsi_path_join(dir, "model.safetensors");

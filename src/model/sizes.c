@@ -34,6 +34,8 @@ kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_config *
     kvs_model_sizes sizes = {0};
     kvsi_layout layout;
 
+    NEED(out);
+    NEED(config);
     TRY(kvsi_layout_init(&layout, config, err));
     for (size_t i = 0; i < layout.count; i++)
         if (is_embedding(layout.list[i].role))

@@ -87,12 +87,16 @@ static void mean_and_spread(double *mean, double *spread, const real *values, si
 kvs_status kvs_model_taps(double *taps, double *spread, const kvs_model *model, size_t layer,
                           unsigned target, size_t head, kvs_err *err)
 {
-    const kvsi_shift_config *shift = &model->config.shift;
-    const kvsi_form *form = kvsi_form_get(shift->form);
+    const kvsi_shift_config *shift;
+    const kvsi_form *form;
     real *params = NULL, *channels = NULL;
     size_t head_size, each;
     kvs_status st;
 
+    NEED(taps);
+    NEED(model);
+    shift = &model->config.shift;
+    form = kvsi_form_get(shift->form);
     TRY_OUT(kvsi_check_shifted_head(&model->config, layer, target, head, err));
     if (shift->form == KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
@@ -150,11 +154,14 @@ out:
 kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t layer,
                                  unsigned target, size_t head, kvs_err *err)
 {
-    const size_t dim = model->config.dim;
+    size_t dim;
     double squares = 0;
     real *w = NULL;
     kvs_status st;
 
+    NEED(length);
+    NEED(model);
+    dim = model->config.dim;
     TRY_OUT(kvsi_check_shifted_head(&model->config, layer, target, head, err));
     if (model->config.shift.form != KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",

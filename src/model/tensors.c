@@ -5,7 +5,7 @@
 
 const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count)
 {
-    if (index >= model->layout.count)
+    if (!model || index >= model->layout.count)
         return NULL;
     if (count)
         *count = model->layout.list[index].count;
@@ -49,6 +49,9 @@ kvs_status kvs_model_read_tensor(float *out, size_t count, const kvs_model *mode
     const kvsi_parameter *p;
     const real *tensor;
 
+    NEED(out);
+    NEED(model);
+    NEED(name);
     TRY(find_tensor(&p, model, name, count, err));
     if (model->shards && kvsi_group_of(p->role) == KVSI_MATRICES)
         return kvsi_sharded_read(model, p, out, err);
@@ -129,6 +132,9 @@ kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const floa
 {
     const kvsi_parameter *p;
 
+    NEED(model);
+    NEED(name);
+    NEED_AS(in, values);
     TRY(kvsi_model_must_own(model, "changed", err));
     TRY(find_tensor(&p, model, name, count, err));
     return kvsi_model_set(model, p, in, err);

@@ -14,34 +14,36 @@
 
 size_t kvs_comm_rank(const kvs_comm *comm)
 {
-    return comm->rank;
+    return comm ? comm->rank : 0;
 }
 
 size_t kvs_comm_size(const kvs_comm *comm)
 {
-    return comm->size;
+    return comm ? comm->size : 0;
 }
 
 const char *kvs_comm_host(const kvs_comm *comm, size_t rank)
 {
-    return comm->hosts && rank < comm->size ? comm->hosts[rank] : NULL;
+    return comm && comm->hosts && rank < comm->size ? comm->hosts[rank] : NULL;
 }
 
 int kvs_comm_cores(const kvs_comm *comm, size_t rank)
 {
-    if (rank >= comm->size)
+    if (!comm || rank >= comm->size)
         return 0;
     return comm->cores ? comm->cores[rank] : kvsi_cores_per_rank(comm);
 }
 
 void kvs_comm_set_timeout(kvs_comm *comm, double seconds)
 {
-    comm->timeout = seconds;
+    if (comm)
+        comm->timeout = seconds > 0 ? seconds : 0;
 }
 
 void kvs_comm_abort(kvs_comm *comm, int code)
 {
-    comm->ops->abort_all(comm->self, code);
+    if (comm)
+        comm->ops->abort_all(comm->self, code);
 }
 
 /* Where a rank runs. */
@@ -195,7 +197,7 @@ static kvs_status first_failure(const outcome *all, size_t ranks, kvs_err *err)
 
 int kvs_comm_all_know(const kvs_comm *comm)
 {
-    return comm->all_know;
+    return comm ? comm->all_know : 0;
 }
 
 kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
@@ -203,6 +205,7 @@ kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
     outcome own = {.status = status}, *all;
     kvs_status st;
 
+    NEED(comm);
     if (comm->size == 1)
         return status;
     if (status != KVS_OK)

@@ -166,11 +166,13 @@ static kvs_status check_count(const kvs_comm *comm, size_t count, kvs_err *err)
 kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err)
 {
     const size_t count = launched();
-    kvs_comm *comm = kvsi_alloc(1, sizeof *comm);
+    kvs_comm *comm;
     kvsi_comm_open_call *open = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    comm = kvsi_alloc(1, sizeof *comm);
     if (!comm)
         return kvsi_no_memory(err, "the ranks");
     *comm = kvsi_comm_self;

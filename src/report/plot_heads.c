@@ -80,11 +80,15 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
     const size_t all = kvs_lens_heads(model);
     drawing d = {.heads = all < KVS_DRAWN_HEADS_MAX ? all : KVS_DRAWN_HEADS_MAX};
     const size_t rows = (d.heads + COLUMNS - 1) / COLUMNS;
-    kvs_lens_options o = *options;
+    kvs_lens_options o;
     int32_t *ids = NULL;
     char *drawn = NULL;
     kvs_status st = KVS_OK;
 
+    NEED(svg);
+    NEED(model);
+    NEED(options);
+    o = *options;
     o.length = o.length < HALF_MAX ? o.length : HALF_MAX; /* more would not be legible */
     ids = kvsi_alloc(2 * o.length, sizeof *ids);
     if (!ids) {

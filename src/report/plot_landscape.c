@@ -177,6 +177,8 @@ kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_
     char *drawn = NULL;
     kvs_status st;
 
+    NEED(svg);
+    NEED_ARRAY(panels, count);
     TRY_OUT(kvsi_plot_landscape(&drawn, panels, count, columns, err));
     TRY_OUT(kvsi_file_write_text(svg, drawn, err));
 out:

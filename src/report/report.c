@@ -65,7 +65,11 @@ kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t c
     kvs_report *report;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED_ARRAY(dirs, count);
+    for (size_t i = 0; i < count; i++)
+        NEED(dirs[i]);
     if (count == 0)
         return kvsi_fail(err, KVS_E_INVALID, "expected at least 1 run, found 0");
     report = kvsi_alloc(1, sizeof *report);
@@ -103,27 +107,29 @@ void kvs_report_free(kvs_report *report)
 
 const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index)
 {
-    return index < report->run_count ? &report->runs[index].summary : NULL;
+    return report && index < report->run_count ? &report->runs[index].summary : NULL;
 }
 
 const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index)
 {
-    return index < report->arms.count ? &report->arms.arms[index].summary : NULL;
+    return report && index < report->arms.count ? &report->arms.arms[index].summary : NULL;
 }
 
 const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index)
 {
-    return index < report->arms.difference_count ? &report->arms.differences[index].summary : NULL;
+    return report && index < report->arms.difference_count
+               ? &report->arms.differences[index].summary
+               : NULL;
 }
 
 const char *kvs_report_remark(const kvs_report *report, size_t index)
 {
-    return index < report->remark_count ? report->remarks[index] : NULL;
+    return report && index < report->remark_count ? report->remarks[index] : NULL;
 }
 
 const char *kvs_report_text(const kvs_report *report)
 {
-    return report->text.data;
+    return report ? report->text.data : NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -165,8 +171,11 @@ out:
 kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
                             kvs_err *err)
 {
-    const char *title = options->title ? options->title : "Training runs";
+    const char *title;
 
+    NEED(report);
+    NEED(options);
+    title = options->title ? options->title : "Training runs";
     if (options->json)
         TRY(write_json(report, options->json, title, err));
     if (options->html || options->svg)

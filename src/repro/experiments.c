@@ -80,11 +80,12 @@ const char *kvs_scale_name(kvs_scale scale)
 kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err)
 {
     int value = 0;
-    const kvs_status st = kvsi_name_parse(&value, scales, "scale", name, err);
 
-    if (st == KVS_OK)
-        *out = (kvs_scale)value;
-    return st;
+    NEED(out);
+    NEED(name);
+    TRY(kvsi_name_parse(&value, scales, "scale", name, err));
+    *out = (kvs_scale)value;
+    return KVS_OK;
 }
 
 const char *kvs_verdict_name(kvs_verdict verdict)

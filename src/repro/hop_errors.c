@@ -75,7 +75,7 @@ static kvs_status run(work *w, const kvs_data *task, size_t hops, int dropout, k
         const size_t left = w->sequences - first, now = left < TOGETHER ? left : TOGETHER;
         const uint64_t number = (uint64_t)hops * w->sequences + first;
 
-        kvsi_batch_fill(&w->batch, task, SEED, KVSI_RANDOM_EVAL, number, now);
+        TRY(kvsi_batch_fill(&w->batch, task, SEED, KVSI_RANDOM_EVAL, number, now, err));
         TRY(kvsi_pass_load(w->pass, &w->batch.view, NULL, err));
         kvsi_pass_set_dropout(w->pass, dropout, SEED, number);
         kvsi_pass_forward(w->pass);

@@ -44,6 +44,11 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     const kvs_experiment *about = &r->experiment->about;
     const kvs_scale scale = r->options->scale;
 
+    if (!kvs_scale_name(scale))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown scale %d", (int)scale);
+    if (r->options->text_count > 0 && !r->options->texts)
+        return kvsi_fail(err, KVS_E_INVALID, "texts is NULL, but text_count is %zu",
+                         r->options->text_count);
     r->plan.scale = scale;
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
@@ -69,7 +74,11 @@ kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
     kvs_repro *r = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(name);
+    NEED(options);
     TRY_OUT(kvsi_experiment_find(&experiment, name, err));
     r = kvsi_alloc(1, sizeof *r);
     if (!r)
@@ -97,12 +106,12 @@ void kvs_repro_free(kvs_repro *repro)
 
 const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro)
 {
-    return &repro->experiment->about;
+    return repro ? &repro->experiment->about : NULL;
 }
 
 const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
 {
-    return index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
+    return repro && index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
 }
 
 /* Training reaches this share of the peak, less for narrow models, which fill vectors and caches
@@ -116,9 +125,12 @@ static double run_seconds(const kvsi_planned *run, double peak)
 
 double kvs_repro_seconds(const kvs_repro *repro)
 {
-    kvsi_probe *probe = kvsi_alloc(1, sizeof *probe);
+    kvsi_probe *probe;
     double peak = 0, seconds = 0;
 
+    if (!repro)
+        return NAN;
+    probe = kvsi_alloc(1, sizeof *probe);
     if (!probe)
         return NAN;
     kvsi_probe_init(probe, repro->alone.ops, repro->alone.threads);
@@ -263,6 +275,8 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
     int stopped = 0;
     kvs_status st;
 
+    NEED(repro);
+    NEED(finished);
     *finished = 0;
     if (!repro->options->out)
         return kvsi_fail(err, KVS_E_INVALID,
@@ -281,5 +295,5 @@ out:
 
 const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index)
 {
-    return index < repro->claim_count ? repro->views + index : NULL;
+    return repro && index < repro->claim_count ? repro->views + index : NULL;
 }

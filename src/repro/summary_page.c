@@ -129,6 +129,9 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     kvsi_page page = {0};
     kvs_status st;
 
+    NEED(dir);
+    NEED(html);
+    NEED(experiments);
     *experiments = 0;
     TRY_OUT(collect(&c, dir, err));
     sort(&c);
@@ -187,6 +190,9 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
     size_t total[3] = {0};
     kvs_status st;
 
+    NEED(dir);
+    NEED(markdown);
+    NEED(experiments);
     *experiments = 0;
     TRY_OUT(collect(&c, dir, err));
     sort(&c);

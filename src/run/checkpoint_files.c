@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,11 @@ enum {
 static void name_of_step(char out[NAME_SIZE], uint64_t step)
 {
     snprintf(out, NAME_SIZE, KVSI_CHECKPOINT_PREFIX "%08" PRIu64, step);
+}
+
+static uint64_t step_of_name(const char *name)
+{
+    return strtoull(name + strlen(KVSI_CHECKPOINT_PREFIX), NULL, 10);
 }
 
 /* The checksum of dir/name as text of KVSI_CHECKSUM_TEXT bytes. */
@@ -147,6 +153,25 @@ out:
     return st;
 }
 
+/* Moves a checkpoint of the same step out of the way: a damaged one after a resume, or one that is
+ * saved again.  A process that is killed while files are removed must not leave a half of it under
+ * its name. */
+static kvs_status replace_old(const kvsi_new_checkpoint *c, kvs_err *err)
+{
+    char *old = NULL;
+    kvs_status st;
+
+    TRY_OUT(kvsi_run_path(&old, c->ckpt_dir, ".replaced", err));
+    TRY_OUT(kvsi_dir_remove(old, err)); /* left by a process that was killed */
+    if (kvsi_is_folder(c->final))
+        TRY_OUT(kvsi_dir_publish(c->final, old, err));
+    TRY_OUT(kvsi_dir_publish(c->dir, c->final, err));
+    kvsi_dir_remove(old, NULL);
+out:
+    kvsi_free(old);
+    return st;
+}
+
 kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int is_best,
                                       kvs_err *err)
 {
@@ -156,8 +181,7 @@ kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int i
     TRY(write_state(c, run, err));
     TRY(try_open(c->dir, err));
     TRY(write_done(c->dir, err));
-    TRY(kvsi_dir_remove(c->final, err)); /* a damaged one of the same step, after a resume */
-    TRY(kvsi_dir_publish(c->dir, c->final, err));
+    TRY(replace_old(c, err));
     kvsi_free(c->dir);
     c->dir = NULL;
     TRY(link_to(c->ckpt_dir, LATEST, name, err));
@@ -178,15 +202,18 @@ static int is_linked(const char *link, const char *name)
     return strcmp(target, name) == 0;
 }
 
-kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, kvs_err *err)
+kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, uint64_t newest, kvs_err *err)
 {
     kvsi_name_list list;
+    size_t count = 0;
     char *best = NULL;
     kvs_status st;
 
     TRY_OUT(kvsi_dir_list(&list, ckpt_dir, KVSI_CHECKPOINT_PREFIX, err));
     TRY_OUT(kvsi_run_path(&best, ckpt_dir, BEST, err));
-    for (size_t i = 0; st == KVS_OK && keep > 0 && keep < list.count - i; i++) {
+    while (count < list.count && step_of_name(list.names[count]) <= newest)
+        count++;
+    for (size_t i = 0; st == KVS_OK && keep > 0 && keep < count - i; i++) {
         char *path;
 
         TRY_OUT(kvsi_run_path(&path, ckpt_dir, list.names[i], err));
@@ -214,6 +241,27 @@ char *kvsi_checkpoint_before(const char *ckpt_dir, uint64_t step)
                 path = kvsi_path_join(ckpt_dir, list.names[i]);
     kvsi_name_list_release(&list);
     return path;
+}
+
+kvs_status kvsi_checkpoint_expect_none_after(const char *ckpt_dir, uint64_t step, kvs_err *err)
+{
+    kvsi_name_list list;
+    kvs_status st = kvsi_dir_list(&list, ckpt_dir, KVSI_CHECKPOINT_PREFIX, err);
+
+    for (size_t i = list.count; st == KVS_OK && i-- > 0 && step_of_name(list.names[i]) > step;) {
+        char *path = kvsi_path_join(ckpt_dir, list.names[i]);
+
+        if (!path)
+            st = kvsi_no_memory(err, "'%s'", ckpt_dir);
+        else if (kvsi_checkpoint_check(path, NULL) == KVS_OK)
+            st = kvsi_fail(err, KVS_E_EXISTS,
+                           "'%s' is a later checkpoint than the one of step %" PRIu64
+                           " that is to be saved; continue from it or choose another folder",
+                           path, step);
+        kvsi_free(path);
+    }
+    kvsi_name_list_release(&list);
+    return st;
 }
 
 kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *skipped, kvs_err *why,

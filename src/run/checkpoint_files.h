@@ -43,14 +43,19 @@ kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int i
 /* Removes what was not committed.  A zeroed one is fine. */
 void kvsi_new_checkpoint_release(kvsi_new_checkpoint *c);
 
-/* Removes all but the newest `keep` (0 = keep all) and the best. */
-kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, kvs_err *err);
+/* Removes all but the newest `keep` (0 = keep all) and the best of the checkpoints of steps up to
+ * `newest`.  Those of later steps are damaged, or the run would have continued from them: they do
+ * not count, and are replaced when the run gets there. */
+kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, uint64_t newest, kvs_err *err);
 
 /* ---- finding ---- */
 
 /* The newest checkpoint of a step before `step`, complete or not, in new memory (kvsi_free); NULL
  * if there is none. */
 char *kvsi_checkpoint_before(const char *ckpt_dir, uint64_t step);
+/* KVS_E_EXISTS if there is a complete checkpoint of a step after `step`: it belongs to another
+ * training, which would be continued in place of this one. */
+kvs_status kvsi_checkpoint_expect_none_after(const char *ckpt_dir, uint64_t step, kvs_err *err);
 /* The newest complete checkpoint below ckpt_dir, in new memory (kvsi_free); NULL if there is none.
  * *skipped counts newer ones that are damaged; `why` describes the newest of them. */
 kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *skipped, kvs_err *why,

@@ -31,7 +31,9 @@ kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err)
 {
     static const char *const names[] = {KVSI_RUN_LOG, KVSI_RUN_MODEL};
 
+    NEED(file);
     *file = NULL;
+    NEED(dir);
     for (size_t i = 0; !*file && i < sizeof names / sizeof *names; i++) {
         char *path;
 

@@ -98,8 +98,8 @@ kvs_status kvsi_run_create(kvsi_run_writer **out, const kvsi_train_job *job, con
     TRY_OUT(kvsi_run_path(&log, dir, KVSI_RUN_LOG, err));
     TRY_OUT(kvs_run_find(&found, dir, err));
     if (found) {
-        st = kvsi_fail(err, KVS_E_IO, "'%s' already holds a run ('%s'); choose another folder", dir,
-                       found);
+        st = kvsi_fail(err, KVS_E_EXISTS, "'%s' already holds a run ('%s'); choose another folder",
+                       dir, found);
         goto out;
     }
     TRY_OUT(kvsi_dir_make(dir, &made, err));

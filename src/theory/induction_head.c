@@ -6,8 +6,9 @@ enum { SIZE_MAX_HERE = 1 << 14 }; /* of length and dim: inputs stay below two gi
 
 void kvs_induction_problem_init(kvs_induction_problem *problem)
 {
-    *problem = (kvs_induction_problem){
-        .length = 11, .dim = 16, .sigma = 0.1, .slope = 1e-3, .inputs = 100, .seed = 1};
+    if (problem)
+        *problem = (kvs_induction_problem){
+            .length = 11, .dim = 16, .sigma = 0.1, .slope = 1e-3, .inputs = 100, .seed = 1};
 }
 
 kvs_status kvsi_induction_problem_check(const kvs_induction_problem *p, kvs_err *err)

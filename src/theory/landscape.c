@@ -15,6 +15,9 @@ kvs_coefficients kvs_square(double alpha1, double beta1)
 kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs_theorem3 *problem,
                                 size_t steps, kvs_err *err)
 {
+    NEED(where);
+    NEED(loss);
+    NEED(problem);
     TRY(kvsi_theorem3_check(problem, err));
     if (steps < 1 || steps > FINEST)
         return kvsi_fail(err, KVS_E_INVALID, "steps per side is '%zu', expected 1 to %d", steps,
@@ -52,16 +55,18 @@ static void adam(double *x, moments *m, double g, double lr, uint64_t step)
 kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
                                 const kvs_descent *descent, kvs_err *err)
 {
-    double *const coefficients[] = {&at->alpha1, &at->alpha2, &at->beta1, &at->beta2};
     moments m[4] = {{0}};
 
+    NEED(at);
+    NEED(problem);
+    NEED(descent);
     TRY(kvsi_theorem3_check(problem, err));
     if (!(descent->lr > 0) || !isfinite(descent->lr))
-        return kvsi_fail(err, KVS_E_INVALID, "rate is '%g', expected a number above 0",
-                         descent->lr);
+        return kvsi_fail(err, KVS_E_INVALID, "lr is '%g', expected a number above 0", descent->lr);
     for (uint64_t step = 1; step <= descent->steps; step++) {
         kvs_coefficients g;
         const double loss = kvsi_theorem3_loss(&g, problem, at);
+        double *const coefficients[] = {&at->alpha1, &at->alpha2, &at->beta1, &at->beta2};
         const double gradient[] = {g.alpha1, g.alpha2, g.beta1, g.beta2};
 
         if (descent->visit)

@@ -55,6 +55,8 @@ kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *p
     work w = {0};
     kvs_status st;
 
+    NEED(out);
+    NEED(problem);
     TRY_OUT(kvsi_induction_problem_check(problem, err));
     if (!(p > 0) || !isfinite(p)) {
         st = kvsi_fail(err, KVS_E_INVALID, "p is '%g', expected a number above 0", p);

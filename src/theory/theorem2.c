@@ -139,11 +139,15 @@ static kvs_status work_init(work *w, const kvs_induction_problem *problem, kvs_e
 kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
                         const kvs_induction_problem *problem, kvs_err *err)
 {
-    const size_t length = problem->length;
+    size_t length;
     kvs_theorem2_result found = {0};
     work w = {0};
     kvs_status st;
 
+    NEED(out);
+    NEED(rt);
+    NEED(problem);
+    length = problem->length;
     TRY_OUT(kvsi_induction_problem_check(problem, err));
     TRY_OUT(work_init(&w, problem, err));
     for (size_t i = 0; i < problem->inputs; i++) {

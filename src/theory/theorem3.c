@@ -155,6 +155,9 @@ double kvsi_theorem3_loss(kvs_coefficients *gradient, const kvs_theorem3 *proble
 kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient, const kvs_theorem3 *problem,
                              const kvs_coefficients *at, kvs_err *err)
 {
+    NEED(loss);
+    NEED(problem);
+    NEED(at);
     TRY(kvsi_theorem3_check(problem, err));
     *loss = kvsi_theorem3_loss(gradient, problem, at);
     return KVS_OK;
@@ -198,6 +201,8 @@ kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i, const kvs_
     double *logits = NULL;
     kvs_status st;
 
+    NEED(loss);
+    NEED(at);
     TRY_OUT(kvsi_theorem3_check(&problem, err));
     logits = kvsi_alloc(T, sizeof *logits);
     if (!logits) {
@@ -212,6 +217,10 @@ out:
 
 kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at, kvs_err *err)
 {
+    NEED(most);
+    NEED(at);
+    if (T < 3)
+        return kvsi_fail(err, KVS_E_INVALID, "T is '%zu', expected at least 3", T);
     *most = 0;
     for (size_t i = 1; i < T; i++) {
         const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};

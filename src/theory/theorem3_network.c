@@ -78,6 +78,9 @@ kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t 
     trial t = {0};
     kvs_status st;
 
+    NEED(loss);
+    NEED(rt);
+    NEED(at);
     TRY_OUT(kvsi_theorem3_check(&problem, err));
     TRY_OUT(trial_init(&t, rt, T, T, at, err));
     for (size_t token = 0; token < T; token++)
@@ -111,6 +114,9 @@ kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T
     trial t = {0};
     kvs_status st;
 
+    NEED(out);
+    NEED(rt);
+    NEED(at);
     TRY_OUT(kvsi_theorem3_check(&problem, err));
     if (samples < 2) {
         st = kvsi_fail(err, KVS_E_INVALID, "samples is '%zu', expected at least 2", samples);

@@ -330,8 +330,12 @@ kvs_status kvs_tokenizer_decode(char **text, size_t *size, const kvs_tokenizer *
     kvsi_decoding d;
     kvs_status st;
 
+    NEED(text);
     *text = NULL;
+    NEED(size);
     *size = 0;
+    NEED_AS(t, tokenizer);
+    NEED_ARRAY(ids, count);
     kvsi_decoding_init(&d, t);
     TRY_OUT(kvsi_decoding_add(&d, ids, count, err));
     TRY_OUT(kvsi_decoding_finish(&d, err));

@@ -30,6 +30,7 @@ static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_
 {
     d->stops = kvsi_alloc(count, sizeof *d->stops);
     for (size_t i = 0; d->stops && i < count; i++) {
+        NEED(stops[i]);
         if (!*stops[i])
             return kvsi_fail(err, KVS_E_INVALID, "stop string %zu is empty", i);
         d->stops[i] = kvsi_strdup(stops[i]);
@@ -45,10 +46,14 @@ static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_
 kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *tokenizer,
                                   const char *const *stops, size_t stop_count, kvs_err *err)
 {
-    kvs_detokenizer *d = kvsi_alloc(1, sizeof *d);
+    kvs_detokenizer *d;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(tokenizer);
+    NEED_ARRAY(stops, stop_count);
+    d = kvsi_alloc(1, sizeof *d);
     if (!d)
         return kvsi_no_memory(err, "a detokenizer");
     kvsi_decoding_init(&d->decoding, tokenizer);
@@ -62,7 +67,7 @@ out:
 
 int kvs_detokenizer_stopped(const kvs_detokenizer *d)
 {
-    return d->stopped;
+    return d ? d->stopped : 0;
 }
 
 /* ---- stop strings ---------------------------------------------------------------------------- */
@@ -134,8 +139,11 @@ static void return_text(kvs_detokenizer *d, size_t size, const char **text, size
 
 kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t count, kvs_err *err)
 {
-    kvsi_text *text = &d->decoding.text;
+    kvsi_text *text;
 
+    NEED_AS(d, detokenizer);
+    NEED_ARRAY(ids, count);
+    text = &d->decoding.text;
     TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     TRY(kvsi_decoding_flush(&d->decoding, err));
     d->returned = kvsi_utf8_complete(text->data, text->length);
@@ -146,9 +154,16 @@ kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t c
 kvs_status kvs_detokenizer_add(const char **text, size_t *size, kvs_detokenizer *d,
                                const int32_t *ids, size_t count, kvs_err *err)
 {
-    const kvsi_text *all = &d->decoding.text;
+    const kvsi_text *all;
     size_t shown;
 
+    NEED(text);
+    *text = NULL;
+    NEED(size);
+    *size = 0;
+    NEED_AS(d, detokenizer);
+    NEED_ARRAY(ids, count);
+    all = &d->decoding.text;
     drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
@@ -162,6 +177,11 @@ kvs_status kvs_detokenizer_add(const char **text, size_t *size, kvs_detokenizer 
 
 kvs_status kvs_detokenizer_finish(const char **text, size_t *size, kvs_detokenizer *d, kvs_err *err)
 {
+    NEED(text);
+    *text = NULL;
+    NEED(size);
+    *size = 0;
+    NEED_AS(d, detokenizer);
     drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_finish(&d->decoding, err));
@@ -172,6 +192,8 @@ kvs_status kvs_detokenizer_finish(const char **text, size_t *size, kvs_detokeniz
 
 void kvs_detokenizer_reset(kvs_detokenizer *d)
 {
+    if (!d)
+        return;
     kvsi_decoding_reset(&d->decoding);
     d->returned = d->searched = 0;
     d->stopped = 0;

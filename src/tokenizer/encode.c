@@ -124,8 +124,12 @@ kvs_status kvs_tokenizer_encode(int32_t **ids, size_t *count, const kvs_tokenize
     encoder e = {.t = t, .out = &out, .err = err};
     kvs_status st;
 
+    NEED(ids);
     *ids = NULL;
+    NEED(count);
     *count = 0;
+    NEED_AS(t, tokenizer);
+    NEED_ARRAY(text, size);
     if (flags & ~(unsigned)KVS_ENCODE_NO_SPECIAL)
         return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for encoding", flags);
     TRY_OUT(kvsi_workspace_take(&e.workspace, t->workspaces, err));

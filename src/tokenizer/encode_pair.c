@@ -61,15 +61,22 @@ kvs_status kvs_tokenizer_encode_pair(int32_t **ids, size_t *count, size_t *conte
                                      size_t context_size, const char *continuation,
                                      size_t continuation_size, kvs_err *err)
 {
-    const size_t size = trim_spaces(context, context_size);
+    size_t size;
     kvsi_ids out = {0};
     kvsi_text both = {0};
     int32_t *alone = NULL;
     size_t alone_count = 0;
     kvs_status st;
 
+    NEED(ids);
     *ids = NULL;
+    NEED(count);
+    NEED(context_count);
     *count = *context_count = 0;
+    NEED_AS(t, tokenizer);
+    NEED_ARRAY(context, context_size);
+    NEED_ARRAY(continuation, continuation_size);
+    size = trim_spaces(context, context_size);
     kvsi_text_add_bytes(&both, context, context_size);
     kvsi_text_add_bytes(&both, continuation, continuation_size);
     TRY_OUT(kvsi_text_check(&both, err));

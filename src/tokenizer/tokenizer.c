@@ -126,7 +126,9 @@ kvs_status kvs_tokenizer_load(kvs_tokenizer **out, const char *path, kvs_err *er
 {
     struct stat info;
 
+    NEED(out);
     *out = NULL;
+    NEED(path);
     if (strcmp(path, "bytes") == 0)
         return load_bytes(out, err);
     if (stat(path, &info) != 0)
@@ -255,10 +257,13 @@ json_t *kvsi_tokenizer_to_json(const kvs_tokenizer *t)
 
 kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
-    json_t *document = kvsi_tokenizer_to_json(t);
-    kvs_status st =
-        document ? kvsi_json_write(document, path, err) : kvsi_no_memory(err, "a tokenizer");
+    json_t *document;
+    kvs_status st;
 
+    NEED_AS(t, tokenizer);
+    NEED(path);
+    document = kvsi_tokenizer_to_json(t);
+    st = document ? kvsi_json_write(document, path, err) : kvsi_no_memory(err, "a tokenizer");
     json_decref(document);
     if (st == KVS_OK && (t->bos != t->document_bos || t->eos != t->document_eos))
         st = kvsi_tokenizer_config_write(t, path, err);
@@ -269,23 +274,26 @@ kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err 
 
 size_t kvs_tokenizer_vocab(const kvs_tokenizer *t)
 {
-    return t->vocab;
+    return t ? t->vocab : 0;
 }
 
 int32_t kvs_tokenizer_bos(const kvs_tokenizer *t)
 {
-    return t->bos;
+    return t ? t->bos : -1;
 }
 
 int32_t kvs_tokenizer_eos(const kvs_tokenizer *t)
 {
-    return t->eos;
+    return t ? t->eos : -1;
 }
 
 int32_t kvs_tokenizer_find(const kvs_tokenizer *t, const char *piece)
 {
-    const int32_t id = kvsi_vocabulary_find(&t->vocabulary, piece, strlen(piece));
+    int32_t id;
 
+    if (!t || !piece)
+        return -1;
+    id = kvsi_vocabulary_find(&t->vocabulary, piece, strlen(piece));
     return id >= 0 && (size_t)id < t->vocab ? id : -1;
 }
 
@@ -325,9 +333,13 @@ uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
     static const char *const members[] = {"added_tokens", "normalizer", "pre_tokenizer",
                                           "post_processor", "model"};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    kvsi_merge *list = kvsi_merges_list(&t->merges);
-    int done = list != NULL;
+    kvsi_merge *list;
+    int done;
 
+    if (!t)
+        return 0;
+    list = kvsi_merges_list(&t->merges);
+    done = list != NULL;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         done &= hash_member(&hash, t->document, members[i]);
     for (size_t id = 0; id < t->vocabulary.count; id++) {

@@ -67,7 +67,11 @@ out:
 
 static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
 {
-    if (training->vocab < 256 + training->specials || training->vocab > KVSI_TOKENS_MAX)
+    if (training->specials > 0 && !training->special)
+        return kvsi_fail(err, KVS_E_INVALID, "special is NULL, but specials is %zu",
+                         training->specials);
+    if (training->specials > KVSI_TOKENS_MAX || training->vocab < 256 + training->specials ||
+        training->vocab > KVSI_TOKENS_MAX)
         return kvsi_fail(err, KVS_E_INVALID,
                          "vocabulary size %zu: expected %zu (bytes and special tokens) to %d",
                          training->vocab, 256 + training->specials, KVSI_TOKENS_MAX);
@@ -76,6 +80,8 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
     for (size_t i = 0; i < training->specials; i++) {
         const char *special = training->special[i];
 
+        if (!special)
+            return kvsi_fail(err, KVS_E_INVALID, "special[%zu] is NULL", i);
         if (!*special || kvsi_utf8_valid(special, strlen(special)) < strlen(special))
             return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is empty or not UTF-8",
                              special);
@@ -140,8 +146,11 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
 
     NEED(out);
     *out = NULL;
-    if (count > 0)
-        NEED(files);
+    NEED_ARRAY(files, count);
+    if (count == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "no files to train on");
+    for (size_t i = 0; i < count; i++)
+        NEED(files[i]);
     TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_tokenizer_training", err));
     TRY_OUT(check(training, err));
     TRY_OUT(count_files(&counts, files, count, training, err));

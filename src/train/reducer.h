@@ -37,6 +37,7 @@ typedef struct kvsi_reducer_ops {
     kvs_status (*finish)(kvsi_reducer *r, kvs_err *err);
     void (*gather)(kvsi_reducer *r, size_t bucket);
     kvs_status (*wait)(kvsi_reducer *r, kvs_err *err);
+    void (*forget)(kvsi_reducer *r);
     kvs_status (*exchange)(kvsi_reducer *r, void *all, const void *own, size_t bytes, kvs_err *err);
     void (*free)(kvsi_reducer *r);
 } kvsi_reducer_ops;
@@ -109,6 +110,13 @@ static inline void kvsi_reducer_gather(kvsi_reducer *r, size_t bucket)
 static inline kvs_status kvsi_reducer_wait(kvsi_reducer *r, kvs_err *err)
 {
     return r->ops->wait ? r->ops->wait(r, err) : KVS_OK;
+}
+
+/* The parameters were replaced, with no transfer in flight: copies of them are out of date. */
+static inline void kvsi_reducer_forget(kvsi_reducer *r)
+{
+    if (r->ops->forget)
+        r->ops->forget(r);
 }
 
 /* Blocking all-gather of host memory: all[ranks][bytes] = own[bytes] of each rank. */

@@ -4,16 +4,16 @@
 #include "data/task.h"
 #include "formats/hf.h"
 #include "model/model.h"
+#include "run/checkpoint_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *job_settings(const kvsi_train_job *job)
+static json_t *train_settings(const kvs_train_config *config)
 {
     json_t *object = json_object();
 
-    if (kvsi_settings_to_json(object, &kvsi_train_settings, &job->config,
-                              KVSI_RESULT | KVSI_LOGGED)) {
+    if (kvsi_settings_to_json(object, &kvsi_train_settings, config, KVSI_RESULT | KVSI_LOGGED)) {
         json_decref(object);
         return NULL;
     }
@@ -28,10 +28,20 @@ json_t *kvsi_run_settings(const kvsi_train_job *job)
         "{s:s, s:o, s:o, s:I, s:o, s:o, s:i, s:s, s:I, s:I, s:s, s:b}", "kvshift",
         kvs_build()->version, "command", kvsi_json_path(job->command), "model",
         kvsi_hf_config_to_json(&m->config), "parameters", (json_int_t)kvs_model_parameters(m),
-        "task", job->task->ops->describe(job->task), "train", job_settings(job), "threads",
-        m->context.threads, "cpu_level", m->context.ops->name, "ranks", (json_int_t)m->comm->size,
-        "sequences_per_rank", (json_int_t)(job->config.batch / m->comm->size), "shard",
+        "task", job->task->ops->describe(job->task), "train", train_settings(&job->config),
+        "threads", m->context.threads, "cpu_level", m->context.ops->name, "ranks",
+        (json_int_t)m->comm->size, "sequences_per_rank",
+        (json_int_t)(job->config.batch / m->comm->size), "shard",
         kvsi_shard_name(job->config.shard), "deterministic", job->config.deterministic);
+}
+
+json_t *kvsi_training_settings(const kvs_model *model, const kvs_data *data,
+                               const kvs_train_config *config)
+{
+    return json_pack("{s:s, s:o, s:o, s:o}", "kvshift", kvs_build()->version, "model",
+                     kvsi_hf_config_to_json(&model->config), "task",
+                     data ? data->ops->describe(data) : json_pack("{s:s}", "name", "batches"),
+                     "train", train_settings(config));
 }
 
 /* Settings as they are in a file, so that numbers compare as written. */
@@ -87,6 +97,27 @@ static kvs_status compare_value(const char *part, const char *key, const json_t 
     return st;
 }
 
+/* Compares the values of both, also in objects: our settings of a model are one object of its
+ * config.json.  NULL has no values. */
+static kvs_status compare_objects(const char *part, json_t *ours, json_t *theirs, const char *what,
+                                  kvs_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(ours, key, value) {
+        json_t *other = json_object_get(theirs, key);
+
+        TRY(json_is_object(value) && json_is_object(other)
+                ? compare_objects(part, value, other, what, err)
+                : compare_value(part, key, value, other, what, err));
+    }
+    json_object_foreach(theirs, key, value)
+        if (!json_object_get(ours, key))
+            TRY(compare_value(part, key, NULL, value, what, err));
+    return KVS_OK;
+}
+
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err)
 {
@@ -94,18 +125,22 @@ kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before,
     json_t *now;
     kvs_status st = as_written(&now, settings, err);
 
-    for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++) {
-        json_t *ours = json_object_get(now, parts[i]), *theirs = json_object_get(before, parts[i]);
-        const char *key;
-        json_t *value;
-
-        json_object_foreach(ours, key, value)
-            if (st == KVS_OK)
-                st = compare_value(parts[i], key, value, json_object_get(theirs, key), what, err);
-        json_object_foreach(theirs, key, value)
-            if (st == KVS_OK)
-                st = compare_value(parts[i], key, json_object_get(ours, key), value, what, err);
-    }
+    for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++)
+        st = compare_objects(parts[i], json_object_get(now, parts[i]),
+                             json_object_get(before, parts[i]), what, err);
     json_decref(now);
+    return st;
+}
+
+kvs_status kvsi_run_settings_check_checkpoint(const json_t *settings, const char *path,
+                                              kvs_err *err)
+{
+    json_t *before = NULL;
+    kvs_status st;
+
+    TRY_OUT(kvsi_checkpoint_read_run(&before, path, err));
+    TRY_OUT(kvsi_run_settings_check(settings, json_object_get(before, "settings"), path, err));
+out:
+    json_decref(before);
     return st;
 }

@@ -7,10 +7,17 @@
 #include "run/run.h"
 
 json_t *kvsi_run_settings(const kvsi_train_job *job); /* a new reference; NULL if out of memory */
+/* Those of them that a checkpoint of a trainer compares; data NULL = batches of the caller. */
+json_t *kvsi_training_settings(const kvs_model *model, const kvs_data *data,
+                               const kvs_train_config *config);
 /* Fails if a resumed run has other settings of model, task or training than before, except for its
  * length and its evaluations.  `what` names the source of `before` in messages. */
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err);
+
+/* The same with the settings of a checkpoint. */
+kvs_status kvsi_run_settings_check_checkpoint(const json_t *settings, const char *path,
+                                              kvs_err *err);
 
 /* Collective.  Fails unless all ranks have the same settings, data and program. */
 kvs_status kvsi_run_settings_agree(const kvsi_train_job *job, const json_t *settings, kvs_err *err);

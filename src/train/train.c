@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "data/task.h"
 #include "model/model.h"
 #include "run/checkpoint_files.h"
 #include "run/progress.h"
@@ -54,6 +55,10 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     if (job->model->shards && job->sample && job->config.sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "cannot make samples with shard parameters: no rank has all weights");
+    if (job->task->no_evaluation && job->config.eval_every > 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "eval-every is %llu, but the data has nothing to evaluate",
+                         (unsigned long long)job->config.eval_every);
     TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
     kvsi_trainer_set_async_gather(r->trainer);
     r->settings = kvsi_run_settings(job);
@@ -87,25 +92,13 @@ static kvs_status find_checkpoint(const run *r, char **path, kvs_err *err)
     return KVS_OK;
 }
 
-/* Compares settings before any tensor is read: a different setting is the clearer message. */
-static kvs_status check_settings(const run *r, const char *path, kvs_err *err)
-{
-    json_t *before = NULL;
-    kvs_status st;
-
-    TRY_OUT(kvsi_checkpoint_read_run(&before, path, err));
-    TRY_OUT(kvsi_run_settings_check(r->settings, json_object_get(before, "settings"), path, err));
-out:
-    json_decref(before);
-    return st;
-}
-
 /* Collective; rank 0 has the path, other ranks NULL. */
 static kvs_status resume_from(run *r, const char *path, kvs_err *err)
 {
     const char *what = path ? path : r->job->out;
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
-    kvs_status st = path ? check_settings(r, path, err) : KVS_OK;
+    /* Before any tensor is read: a different setting is the clearer message. */
+    kvs_status st = path ? kvsi_run_settings_check_checkpoint(r->settings, path, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
     TRY_OUT(kvsi_checkpoint_read(&state, path, err));
@@ -161,7 +154,7 @@ static kvs_status prune(run *r, kvs_err *err)
     if (!r->unproven || !r->is_first)
         return KVS_OK;
     r->unproven = 0;
-    return kvsi_checkpoint_prune(r->ckpt_dir, r->job->config.keep, err);
+    return kvsi_checkpoint_prune(r->ckpt_dir, r->job->config.keep, r->result->steps, err);
 }
 
 static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
@@ -277,7 +270,10 @@ static kvs_status finish(run *r, kvs_err *err)
     const kvsi_train_job *job = r->job;
     kvs_train_result *result = r->result;
 
-    TRY(kvs_trainer_evaluate(&result->final, r->trainer, job->config.eval_sequences, err));
+    if (job->task->no_evaluation)
+        result->final.loss = result->final.accuracy = NAN;
+    else
+        TRY(kvs_trainer_evaluate(&result->final, r->trainer, job->config.eval_sequences, err));
     TRY(kvsi_trainer_wait(r->trainer, err));
     result->seconds = seconds_so_far(r);
     result->tokens = r->progress.tokens;
@@ -345,6 +341,22 @@ void kvs_train_options_init(kvs_train_options *options, size_t size)
     kvsi_sized_init(options, size, &defaults, sizeof defaults);
 }
 
+static kvs_status check_options(const kvs_train_options *o, kvs_err *err)
+{
+    if ((int)o->resume < KVS_RESUME_NEVER || (int)o->resume > KVS_RESUME_AUTO)
+        return kvsi_fail(err, KVS_E_INVALID, "resume is %d, expected %d to %d", (int)o->resume,
+                         (int)KVS_RESUME_NEVER, (int)KVS_RESUME_AUTO);
+    if (o->resume == KVS_RESUME_ALWAYS && !o->out)
+        return kvsi_fail(err, KVS_E_INVALID, "resume needs a run folder, but out is NULL");
+    if (o->file_count > 0 && !o->files)
+        return kvsi_fail(err, KVS_E_INVALID, "files is NULL, but file_count is %zu", o->file_count);
+    for (size_t i = 0; i < o->file_count; i++)
+        if (!o->files[i].name || !o->files[i].text)
+            return kvsi_fail(err, KVS_E_INVALID, "%s of files[%zu] is NULL",
+                             o->files[i].name ? "text" : "name", i);
+    return KVS_OK;
+}
+
 kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data *data,
                      const kvs_train_config *config, const kvs_train_options *options, kvs_err *err)
 {
@@ -358,6 +370,7 @@ kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data 
     if (result)
         TRY(kvsi_sized_check(result, "kvs_train_result", err));
     TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_train_options", err));
+    TRY(check_options(&o, err));
     job = (kvsi_train_job){
         .model = model,
         .task = data,

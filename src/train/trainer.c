@@ -1,8 +1,12 @@
 /* The training step:
  *
- *     for each micro-batch: fill batch, forward, loss, backward     forward_backward
- *     sum the gradients over micro-batches and ranks                train/reducer.h
- *     clip to the global norm, AdamW                                train/optimizer.h
+ *     this rank's share of the batch: drawn from the data, or copied     draw_share, copy_share
+ *     for each micro-batch: forward, loss, backward                      forward_backward
+ *     sum the gradients over micro-batches and ranks                     train/reducer.h
+ *     clip to the global norm, AdamW                                     train/optimizer.h
+ *
+ * Sequences of a caller may be wrong, and its callback may stop: all of a step's are there before
+ * the first pass, on every rank, or the step fails and nothing has changed.
  *
  * Gradients are those of the SUM of the losses; the mean over all targets of the step is a factor
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
@@ -16,10 +20,12 @@
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "data/batch.h"
 #include "data/task.h"
 #include "train/budget.h"
 #include "train/diverged.h"
 #include "train/optimizer.h"
+#include "train/settings.h"
 #include "train/totals.h"
 
 #include <math.h>
@@ -28,33 +34,45 @@
 
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
-    const kvs_data *task; /* borrowed */
+    const kvs_data *data; /* borrowed; NULL = the caller has batches */
+    kvs_data sizes;       /* of the data, or of any batch that the model can be trained on */
     kvs_comm *comm;       /* the model's */
     kvs_train_config config;
-    uint64_t step;          /* done so far */
-    kvs_step_record record; /* of the last step, for the caller */
-    kvsi_batch_buffer batch;
+    uint64_t step;           /* done so far */
+    kvs_step_record record;  /* of the last step, for the caller */
+    kvsi_batch_buffer batch; /* this rank's share of a batch */
     kvsi_pass *pass;
     kvsi_reducer *reducer;
     kvsi_optimizer optimizer;
-    kvsi_totals *totals;         /* [ranks * slices] */
+    size_t slices;               /* of all ranks */
+    kvsi_totals *totals;         /* [slices] */
+    int *statuses;               /* [ranks] */
+    double mean;                 /* 1 / targets of the gradients that can be read; 0 = none */
     int async_gather;            /* a step does not wait for the updated parameters */
     char where[KVSI_WHERE_SIZE]; /* the first tensor on this rank that was not finite */
 };
 
 /* ---- creating ---- */
 
-static kvs_status check_fit(const kvs_model *model, const kvs_data *task, kvs_err *err)
+static kvs_status check_fit(const kvs_model *model, const kvs_data *data, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
 
-    if (c->vocab < task->vocab)
-        return kvsi_fail(err, KVS_E_INVALID, "the model's vocabulary is %zu, the task needs %zu",
-                         c->vocab, task->vocab);
-    if (c->context < task->max_tokens)
-        return kvsi_fail(err, KVS_E_INVALID, "the model's context is %zu, the task needs %zu",
-                         c->context, task->max_tokens);
+    if (c->vocab < data->vocab)
+        return kvsi_fail(err, KVS_E_INVALID, "the model's vocabulary is %zu, the data needs %zu",
+                         c->vocab, data->vocab);
+    if (c->context < data->max_tokens)
+        return kvsi_fail(err, KVS_E_INVALID, "the model's context is %zu, the data needs %zu",
+                         c->context, data->max_tokens);
     return KVS_OK;
+}
+
+/* What a pass is planned for without data: any sequence that fits the model. */
+static kvs_data sizes_of_model(const kvs_model *model)
+{
+    return (kvs_data){.vocab = model->config.vocab,
+                      .max_tokens = model->config.context,
+                      .mean_tokens = (double)model->config.context};
 }
 
 /* The first group that is trained; later groups are trained too. */
@@ -74,34 +92,47 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
     return KVS_OK;
 }
 
-static size_t all_slices(const kvs_trainer *t)
+/* The first sequence of a slice, by its index among the slices of all ranks, of a batch of that
+ * many sequences.  Slices of a whole batch are equal; those of a smaller one differ by at most
+ * one. */
+static size_t slice_start(const kvs_trainer *t, size_t sequences, size_t index)
 {
-    return t->comm->size * t->reducer->slices;
+    return sequences * index / t->slices;
 }
 
-kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *task,
+kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *data,
                               const kvs_train_config *config, kvs_err *err)
 {
     kvs_status st = KVS_OK;
-    kvs_trainer *t = kvsi_alloc(1, sizeof *t);
+    kvs_trainer *t;
     kvsi_pass_limits limits;
     kvsi_group first_group;
 
+    NEED(out);
     *out = NULL;
+    NEED(model);
+    NEED(config);
+    t = kvsi_alloc(1, sizeof *t);
     if (!t)
         return kvsi_no_memory(err, "a trainer");
-    *t = (kvs_trainer){.model = model, .task = task, .comm = model->comm, .config = *config};
+    *t = (kvs_trainer){.model = model,
+                       .data = data,
+                       .sizes = data ? *data : sizes_of_model(model),
+                       .comm = model->comm,
+                       .config = *config};
     TRY_OUT(kvs_train_config_check(config, err));
-    TRY_OUT(check_fit(model, task, err));
+    TRY_OUT(check_fit(model, &t->sizes, err));
     TRY_OUT(choose_groups(&first_group, model, config, err));
     TRY_OUT(kvsi_reducer_create(&t->reducer, model, config, first_group, err));
-    limits = kvsi_training_limits(task, config, t->comm->size);
-    TRY_OUT(kvsi_batch_buffer_init(&t->batch, task, limits.sequences, err));
+    t->slices = t->comm->size * t->reducer->slices;
+    TRY_OUT(kvsi_batch_buffer_init(&t->batch, &t->sizes, config->batch / t->comm->size, err));
+    limits = kvsi_training_limits(&t->sizes, config, t->comm->size);
     TRY_OUT(kvsi_pass_create(&t->pass, model, &limits, err));
     t->pass->hooks = t->reducer->hooks;
     TRY_OUT(kvsi_optimizer_init(&t->optimizer, t->reducer, err));
-    t->totals = kvsi_alloc(all_slices(t), sizeof *t->totals);
-    if (!t->totals) {
+    t->totals = kvsi_alloc(t->slices, sizeof *t->totals);
+    t->statuses = kvsi_alloc(t->comm->size, sizeof *t->statuses);
+    if (!t->totals || !t->statuses) {
         st = kvsi_no_memory(err, "a trainer");
         goto out;
     }
@@ -121,12 +152,18 @@ void kvs_trainer_free(kvs_trainer *trainer)
     kvsi_optimizer_release(&trainer->optimizer);
     kvsi_reducer_free(trainer->reducer);
     kvsi_free(trainer->totals);
+    kvsi_free(trainer->statuses);
     kvsi_free(trainer);
+}
+
+uint64_t kvs_trainer_steps(const kvs_trainer *trainer)
+{
+    return trainer ? trainer->step : 0;
 }
 
 /* ---- passes ---- */
 
-/* A micro-batch that has been drawn into the batch buffer. */
+/* What a pass does with a micro-batch. */
 typedef struct micro_batch {
     uint64_t number; /* of its first sequence; dropout depends on it */
     int backward;
@@ -134,38 +171,44 @@ typedef struct micro_batch {
     int is_last;  /* of the step */
 } micro_batch;
 
-/* As many sequences of the batch buffer, from `first` on, as fit the pass. */
-static kvs_batch next_part(const kvs_trainer *t, size_t first)
+/* Sequences first .. first+count-1 of a batch. */
+static kvs_batch part_of(const kvs_batch *all, size_t first, size_t count)
 {
-    const kvs_batch *all = &t->batch.view;
     kvs_batch part = *all;
+
+    part.starts = all->starts + first;
+    part.sequences = count;
+    return part;
+}
+
+/* As many sequences, from `first` on, as fit the pass. */
+static kvs_batch next_part(const kvs_trainer *t, const kvs_batch *all, size_t first)
+{
     size_t end = first + 1;
 
     while (end < all->sequences &&
            all->starts[end + 1] - all->starts[first] <= t->pass->limits.tokens)
         end++;
-    part.starts = all->starts + first;
-    part.sequences = end - first;
-    return part;
+    return part_of(all, first, end - first);
 }
 
-/* One pass, or several if the batch buffer does not fit one.  Adds to *sum unless it is NULL. */
-static kvs_status forward_backward(kvs_trainer *t, const micro_batch *m, kvsi_totals *sum,
-                                   kvs_err *err)
+/* One pass, or several if the micro-batch does not fit one.  Adds to *sum unless it is NULL. */
+static kvs_status forward_backward(kvs_trainer *t, const kvs_batch *batch, const micro_batch *m,
+                                   kvsi_totals *sum, kvs_err *err)
 {
     const int dropout = m->backward || t->config.eval_dropout;
-    const size_t sequences = t->batch.view.sequences;
     kvs_batch part;
 
-    for (size_t first = 0; first < sequences; first += part.sequences) {
+    for (size_t first = 0; first < batch->sequences; first += part.sequences) {
         real *gradients;
         kvsi_loss loss;
 
-        part = next_part(t, first);
+        part = next_part(t, batch, first);
         kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, m->number + first);
         TRY(kvsi_pass_load(t->pass, &part, NULL, err));
-        gradients = kvsi_reducer_begin_pass(t->reducer, m->backward, m->slice,
-                                            m->is_last && first + part.sequences == sequences);
+        gradients =
+            kvsi_reducer_begin_pass(t->reducer, m->backward, m->slice,
+                                    m->is_last && first + part.sequences == batch->sequences);
         kvsi_pass_forward(t->pass);
         TRY(kvsi_pass_loss(t->pass, gradients, &loss, err));
         /* Found now, while the pass has its activations.  Training continues until the end of the
@@ -177,7 +220,7 @@ static kvs_status forward_backward(kvs_trainer *t, const micro_batch *m, kvsi_to
             kvsi_reducer_end_pass(t->reducer);
         }
         if (sum)
-            kvsi_totals_count(sum, t->pass, &loss, t->task);
+            kvsi_totals_count(sum, t->pass, &loss, &t->sizes);
     }
     return KVS_OK;
 }
@@ -187,7 +230,7 @@ static kvs_status sum_totals(kvs_trainer *t, const kvsi_totals *own, kvsi_totals
 {
     TRY(kvsi_reducer_exchange(t->reducer, t->totals, own, t->reducer->slices * sizeof *own, err));
     *sum = (kvsi_totals){0};
-    for (size_t i = 0; i < all_slices(t); i++)
+    for (size_t i = 0; i < t->slices; i++)
         kvsi_totals_add(sum, &t->totals[i]);
     return KVS_OK;
 }
@@ -232,55 +275,148 @@ static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_
         err);
 }
 
+/* ---- the sequences of a step ---- */
+
+/* Collective.  A failure of one rank is everyone's; then no transfer is in flight, so that the
+ * caller may free the trainer.  Allocates only after a failure. */
+static kvs_status agree(kvs_trainer *t, kvs_status st, kvs_err *err)
+{
+    const int own = st;
+    int failed = 0;
+
+    if (t->comm->size == 1)
+        return st;
+    TRY(kvsi_reducer_exchange(t->reducer, t->statuses, &own, sizeof own, err));
+    for (size_t r = 0; r < t->comm->size; r++)
+        failed |= t->statuses[r] != KVS_OK;
+    if (!failed)
+        return KVS_OK;
+    st = kvs_comm_agree(t->comm, st, err);
+    kvsi_reducer_wait(t->reducer, NULL);
+    return st;
+}
+
+/* Index in a batch of that many sequences of this rank's first one, or of the next rank's. */
+static size_t share_start(const kvs_trainer *t, size_t sequences, size_t rank)
+{
+    return slice_start(t, sequences, rank * t->reducer->slices);
+}
+
+static kvs_status draw_share(kvs_trainer *t, kvs_err *err)
+{
+    const size_t batch = t->config.batch, first = share_start(t, batch, t->comm->rank);
+    kvs_status st;
+
+    if (!t->data)
+        return kvsi_fail(err, KVS_E_INVALID, "the trainer has no data to take a step on");
+    st = kvsi_batch_fill(&t->batch, t->data, t->config.seed, KVSI_RANDOM_DATA,
+                         t->step * batch + first, share_start(t, batch, t->comm->rank + 1) - first,
+                         err);
+    return t->data->may_fail ? agree(t, st, err) : st;
+}
+
+/* All ranks check all of the caller's batch. */
+static kvs_status copy_share(kvs_trainer *t, size_t *sequences, const kvs_batch *batch,
+                             kvs_err *err)
+{
+    const kvsi_batch_limits limits = {.what = "batch",
+                                      .vocab = t->model->config.vocab,
+                                      .sequences = t->config.batch,
+                                      .length = t->sizes.max_tokens};
+    kvs_batch taken = {0};
+    size_t first;
+
+    TRY(agree(t, kvsi_batch_take(&taken, batch, &limits, err), err));
+    first = share_start(t, taken.sequences, t->comm->rank);
+    kvsi_batch_fill_from(&t->batch, &taken, first,
+                         share_start(t, taken.sequences, t->comm->rank + 1) - first);
+    *sequences = taken.sequences;
+    return KVS_OK;
+}
+
 /* ---- the step ---- */
 
-/* Forward and backward on one of this rank's slices, micro-batch by micro-batch. */
-static kvs_status train_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_err *err)
+/* Micro-batches of the largest slice.  Passes may be collective, so every slice has as many. */
+static size_t rounds_of(const kvs_trainer *t, size_t sequences)
 {
-    const size_t sequences = kvsi_slice_sequences(&t->config, t->comm->size);
-    const size_t index = t->comm->rank * t->reducer->slices + slice;
-    const uint64_t first = t->step * t->config.batch + index * sequences;
-    const size_t most = t->batch.max_sequences;
+    const size_t slices = t->slices, most = t->pass->limits.sequences;
 
-    for (size_t done = 0; done < sequences; done += most) {
-        const size_t left = sequences - done, now = kvsi_min(left, most);
+    return ((sequences + slices - 1) / slices + most - 1) / most;
+}
+
+/* Forward and backward on one of this rank's slices of a batch of that many sequences, micro-batch
+ * by micro-batch.  Where a slice has no sequences left, the pass gets a token without a target,
+ * which adds 0 to every gradient. */
+static kvs_status train_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
+                              kvs_err *err)
+{
+    static const size_t one_token[] = {0, 1};
+    static const int32_t id = 0, no_target = -1;
+    static const kvs_batch nothing = {
+        .sequences = 1, .starts = one_token, .ids = &id, .targets = &no_target};
+    const size_t index = t->comm->rank * t->reducer->slices + slice;
+    const size_t from = slice_start(t, sequences, index), to = slice_start(t, sequences, index + 1);
+    const size_t share = share_start(t, sequences, t->comm->rank);
+    const size_t rounds = rounds_of(t, sequences), most = t->pass->limits.sequences;
+
+    for (size_t i = 0; i < rounds; i++) {
+        const size_t at = from + i * most, left = at < to ? to - at : 0;
+        const size_t now = kvsi_min(left, most);
+        const kvs_batch part = now > 0 ? part_of(&t->batch.view, at - share, now) : nothing;
         const micro_batch m = {
-            .number = first + done,
+            .number = t->step * t->config.batch + at,
             .backward = 1,
             .slice = slice,
-            .is_last = slice + 1 == t->reducer->slices && now == left,
+            .is_last = slice + 1 == t->reducer->slices && i + 1 == rounds,
         };
 
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, m.number, now);
-        TRY(forward_backward(t, &m, sum, err));
+        TRY(forward_backward(t, &part, &m, now > 0 ? sum : NULL, err));
     }
     return KVS_OK;
 }
 
-kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
+/* Gradients and totals of a batch of that many sequences, of which this rank has its share, and the
+ * norm.  Fails unless there is a mean loss. */
+static kvs_status compute_gradients(kvs_trainer *t, size_t sequences, kvs_step_record *now,
+                                    double *mean, kvs_err *err)
 {
-    kvs_trainer *t = trainer;
-    const uint64_t step = t->step + 1;
-    const double started = kvsi_clock_seconds();
     kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
-    kvs_step_record now;
 
     t->where[0] = '\0';
+    t->mean = *mean = 0;
+    *now = (kvs_step_record){0};
     kvsi_reducer_begin_step(t->reducer);
     for (size_t i = 0; i < t->reducer->slices; i++)
-        TRY(train_slice(t, i, &own[i], err));
+        TRY(train_slice(t, i, sequences, &own[i], err));
     TRY(kvsi_reducer_finish(t->reducer, err));
     TRY(sum_totals(t, own, &sum, err));
-    now = kvsi_totals_record(&sum, step);
-    now.lr = kvs_learning_rate(&t->config, step);
-    TRY(kvsi_optimizer_clip(&t->optimizer, 1.0 / (double)sum.targets, t->config.clip,
-                            &now.grad_norm, err));
-    if (!isfinite(now.loss) || !isfinite(now.grad_norm))
-        return fail_diverged(t, &now, err);
-    kvsi_optimizer_update(&t->optimizer, &t->config, step);
+    if (sum.targets == 0)
+        return kvs_comm_agree(t->comm,
+                              kvsi_fail(err, KVS_E_INVALID,
+                                        "step %llu: none of its %zu sequences has a target",
+                                        (unsigned long long)t->step + 1, sequences),
+                              err);
+    *mean = 1 / (double)sum.targets;
+    *now = kvsi_totals_record(&sum, t->step + 1);
+    now->lr = kvs_learning_rate(&t->config, now->step);
+    TRY(kvsi_optimizer_clip(&t->optimizer, *mean, t->config.clip, &now->grad_norm, err));
+    if (!isfinite(now->loss) || !isfinite(now->grad_norm))
+        return fail_diverged(t, now, err);
+    return KVS_OK;
+}
+
+/* A step on the share that is in t->batch. */
+static kvs_status take_step(kvs_trainer *t, size_t sequences, double started,
+                            kvs_step_record *record, kvs_err *err)
+{
+    kvs_step_record now;
+    double mean;
+
+    TRY(compute_gradients(t, sequences, &now, &mean, err));
+    kvsi_optimizer_update(&t->optimizer, &t->config, now.step);
     if (!t->async_gather)
         TRY(kvsi_reducer_wait(t->reducer, err));
-    t->step = step;
+    t->step = now.step;
     now.seconds = kvsi_clock_seconds() - started;
     now.sending = t->reducer->sending;
     now.waiting = t->reducer->waiting;
@@ -289,11 +425,109 @@ kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_
     return KVS_OK;
 }
 
+kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
+{
+    const double started = kvsi_clock_seconds();
+
+    TRY(draw_share(trainer, err));
+    return take_step(trainer, trainer->config.batch, started, record, err);
+}
+
+kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer, kvs_err *err)
+{
+    if (record)
+        *record = NULL;
+    NEED(trainer);
+    TRY(kvsi_trainer_step(trainer, &trainer->record, err));
+    if (record)
+        *record = &trainer->record;
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_step_batch(const kvs_step_record **record, kvs_trainer *trainer,
+                                  const kvs_batch *batch, kvs_err *err)
+{
+    const double started = kvsi_clock_seconds();
+    size_t sequences = 0;
+
+    if (record)
+        *record = NULL;
+    NEED(trainer);
+    NEED(batch);
+    TRY(copy_share(trainer, &sequences, batch, err));
+    TRY(take_step(trainer, sequences, started, &trainer->record, err));
+    if (record)
+        *record = &trainer->record;
+    return KVS_OK;
+}
+
+/* ---- gradients for the caller ---- */
+
+kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_batch *batch,
+                                 kvs_err *err)
+{
+    kvs_trainer *t = trainer;
+    size_t sequences = 0;
+    kvs_step_record now;
+    double mean;
+
+    NEED(loss);
+    NEED(trainer);
+    NEED(batch);
+    if (t->comm->size != 1)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "gradients can be read from a model of one process, here are %zu ranks",
+                         t->comm->size);
+    TRY(copy_share(t, &sequences, batch, err));
+    TRY(compute_gradients(t, sequences, &now, &mean, err));
+    t->mean = mean;
+    *loss = now.loss;
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer *trainer,
+                                     const char *name, kvs_err *err)
+{
+    enum { CHUNK = 1024 };
+    const kvs_trainer *t = trainer;
+    const kvsi_parameter *p;
+    kvsi_context c;
+    size_t n;
+
+    NEED(out);
+    NEED(trainer);
+    NEED(name);
+    if (t->mean == 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "there are no gradients; call kvs_trainer_gradients() first");
+    p = kvsi_layout_find(&t->model->layout, name);
+    if (!p)
+        return kvsi_fail(err, KVS_E_INVALID, "the model has no tensor '%s'", name);
+    if (p->count != count)
+        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu values, %zu were given", name,
+                         p->count, count);
+    if (kvsi_group_of(p->role) < t->reducer->first_group)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "tensor '%s' has no gradient: only the shift is trained", name);
+    c = t->model->context;
+    for (size_t at = 0; at < count; at += n) {
+        const real *sums = kvsi_reducer_find_sum(t->reducer, p->offset + at, &n);
+        real chunk[CHUNK];
+
+        n = kvsi_min(kvsi_min(n, count - at), (size_t)CHUNK);
+        c.ops->download(&c, chunk, sums, n * sizeof *chunk);
+        TRY(kvsi_sync(&c, err));
+        for (size_t i = 0; i < n; i++)
+            out[kvsi_file_index(p, at + i)] = (float)(t->mean * (double)chunk[i]);
+    }
+    return KVS_OK;
+}
+
 /* ---- evaluation ---- */
 
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
 {
-    const size_t most = (size_t)1 << 32; /* evaluate_slice multiplies it by the number of slices */
+    const size_t most = (size_t)1 << 32; /* slice_start multiplies it by the number of slices */
 
     if (sequences < 1 || sequences > most)
         return kvsi_fail(err, KVS_E_INVALID, "eval sequences is %zu, expected 1 to %zu", sequences,
@@ -307,33 +541,22 @@ kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
 static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                                  kvs_err *err)
 {
-    const size_t slices = all_slices(t), most = t->batch.max_sequences;
     const size_t index = t->comm->rank * t->reducer->slices + slice;
-    const size_t from = sequences * index / slices, to = sequences * (index + 1) / slices;
-    const size_t rounds = ((sequences + slices - 1) / slices + most - 1) / most;
+    const size_t from = slice_start(t, sequences, index), to = slice_start(t, sequences, index + 1);
+    const size_t rounds = rounds_of(t, sequences), most = t->pass->limits.sequences;
 
     for (size_t i = 0; i < rounds; i++) {
         const size_t at = from + i * most, left = at < to ? to - at : 0;
-        const size_t now = kvsi_min(left, most);
+        const size_t now = kvsi_min(left, most), any = t->model->shards ? 1 : 0;
+        const size_t drawn = now > 0 ? now : any;
         const micro_batch m = {.number = now > 0 ? at : 0};
+        const kvs_status st = kvsi_batch_fill(&t->batch, t->data, t->config.seed, KVSI_RANDOM_EVAL,
+                                              m.number, drawn, err);
 
-        if (now == 0 && !t->model->shards)
-            break;
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_EVAL, m.number,
-                        now > 0 ? now : 1);
-        TRY(forward_backward(t, &m, now > 0 ? sum : NULL, err));
+        TRY(t->data->may_fail ? agree(t, st, err) : st);
+        if (drawn > 0)
+            TRY(forward_backward(t, &t->batch.view, &m, now > 0 ? sum : NULL, err));
     }
-    return KVS_OK;
-}
-
-kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer, kvs_err *err)
-{
-    if (record)
-        *record = NULL;
-    NEED(trainer);
-    TRY(kvsi_trainer_step(trainer, &trainer->record, err));
-    if (record)
-        *record = &trainer->record;
     return KVS_OK;
 }
 
@@ -348,12 +571,20 @@ kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_
     NEED(out);
     NEED(trainer);
     TRY(kvsi_sized_check(out, "kvs_evaluation", err));
-    t->where[0] = '\0';
     TRY(kvsi_trainer_check_evaluation(sequences, err));
+    if (!t->data || t->data->no_evaluation)
+        return kvsi_fail(err, KVS_E_INVALID, "the trainer has no data to evaluate");
+    t->where[0] = '\0';
     for (size_t i = 0; i < t->reducer->slices; i++)
         TRY(evaluate_slice(t, i, sequences, &own[i], err));
     TRY(kvsi_reducer_wait(t->reducer, err));
     TRY(sum_totals(t, own, &sum, err));
+    if (sum.targets == 0)
+        return kvs_comm_agree(t->comm,
+                              kvsi_fail(err, KVS_E_INVALID,
+                                        "none of the %zu sequences to evaluate has a target",
+                                        sequences),
+                              err);
     if (!isfinite(sum.loss)) {
         TRY(find_rank(t, &rank, err));
         return kvs_comm_agree(
@@ -364,7 +595,7 @@ kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_
                       (unsigned long long)t->step, sum.loss, t->where),
             err);
     }
-    found = kvsi_totals_evaluation(&sum, t->task);
+    found = kvsi_totals_evaluation(&sum, &t->sizes);
     kvsi_sized_write(out, &found, sizeof found);
     return KVS_OK;
 }
@@ -384,6 +615,13 @@ kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step)
 {
     trainer->step = step;
+    trainer->mean = 0;
+    kvsi_reducer_forget(trainer->reducer);
+}
+
+json_t *kvsi_trainer_settings(const kvs_trainer *trainer)
+{
+    return kvsi_training_settings(trainer->model, trainer->data, &trainer->config);
 }
 
 void kvsi_trainer_set_async_gather(kvs_trainer *trainer)

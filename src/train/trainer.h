@@ -7,8 +7,12 @@
 
 /* The trainer's model, moments and step count; `run` is NULL. */
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
-/* After its state was read from a checkpoint: the number of steps done. */
+/* After its state was read from a checkpoint: the number of steps done.  What was computed from
+ * earlier weights is forgotten. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
+/* kvsi_training_settings of its model, data and configuration; a new reference; NULL if out of
+ * memory. */
+json_t *kvsi_trainer_settings(const kvs_trainer *trainer);
 
 /* kvs_trainer_step with a record of the caller, which may be NULL. */
 kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);

@@ -61,7 +61,7 @@ refused 1 "tokenizer.json" train --data swapped "${size[@]}" --out new
 cp -r corpus patched
 printf '\xff\xff' | dd of=patched/train-00000.shard bs=1 seek=80 conv=notrunc status=none
 refused 1 "has id 65535" train --data patched "${size[@]}" --out new
-refused 2 "the model's vocabulary is 100, the task needs" \
+refused 2 "the model's vocabulary is 100, the data needs" \
     train --data corpus --vocab 100 "${size[@]}" --out new
 truncate -s -100 patched/train-00000.shard
 refused 1 "patched/train-00000.shard" train --data patched "${size[@]}" --out new

@@ -1,9 +1,9 @@
 /* Configuration files: accepted values, errors with their position, and printed settings that are
  * read back unchanged. */
-#include "base/config_file.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/config_file.h"
+#include "cli/options/options_config.h"
 #include "support.h"
 
 #include <math.h>

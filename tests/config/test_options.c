@@ -1,5 +1,5 @@
 /* One table of options: parsing, checks, environment, help. */
-#include "base/options.h"
+#include "cli/options/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,10 @@
  * run is resumed, plans of experiments and labels of reports. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 #include "cli/train_options.h"
-#include "config/config.h"
+#include "config/public_settings.h"
 #include "data/task.h"
-#include "data/tasks/tasks.h"
 #include "formats/hf.h"
 #include "report/settings.h"
 #include "repro/execute.h"
@@ -21,33 +20,65 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof *(array))
 
+enum { VOCAB = 2048 };
+
 static kvs_err err;
 
 /* ---- all rows -------------------------------------------------------------------------------- */
 
 typedef struct setting_table {
     const kvsi_settings *table;
-    size_t offset;    /* of its struct within kvsi_train_options */
-    const char *task; /* the task of the settings; NULL = every run */
+    const kvsi_library_config *config; /* the same settings, as the command has them */
+    size_t offset;                     /* of the handle within kvsi_train_options */
+    const char *task;                  /* the task of the settings; NULL = every run */
 } setting_table;
 
+enum { INDUCTION, NGRAM, HOPK, IGSM }; /* parts of the tasks */
+
+#define TASK(table, part) (table), &kvsi_task_configs, offsetof(kvsi_train_options, tasks[part])
+
 static const setting_table tables[] = {
-    {&kvsi_model_settings, offsetof(kvsi_train_options, model), NULL},
-    {&kvsi_train_settings, offsetof(kvsi_train_options, train), NULL},
-    {&kvsi_job_settings, offsetof(kvsi_train_options, job), NULL},
-    {&kvsi_induction_settings, offsetof(kvsi_train_options, induction), "induction"},
-    {&kvsi_ngram_settings, offsetof(kvsi_train_options, ngram), "ngram"},
-    {&kvsi_hopk_settings, offsetof(kvsi_train_options, hopk), "hopk"},
-    {&kvsi_igsm_settings, offsetof(kvsi_train_options, igsm), "igsm"},
+    {&kvsi_model_settings, &kvsi_model_configs, offsetof(kvsi_train_options, model), NULL},
+    {&kvsi_train_settings, &kvsi_train_configs, offsetof(kvsi_train_options, train), NULL},
+    {TASK(&kvsi_induction_settings, INDUCTION), "induction"},
+    {TASK(&kvsi_ngram_settings, NGRAM), "ngram"},
+    {TASK(&kvsi_hopk_settings, HOPK), "hopk"},
+    {TASK(&kvsi_igsm_settings, IGSM), "igsm"},
 };
 
 typedef void check(const setting_table *of, const kvsi_setting *row, const char *value);
 
+static void set_defaults(kvsi_train_options *s)
+{
+    assert_int_equal(kvsi_train_set_defaults(s, NULL, &err), KVS_OK);
+}
+
+static void copy_options(kvsi_train_options *to, const kvsi_train_options *from)
+{
+    assert_int_equal(kvsi_options_copy(&kvsi_train_command, to, from, sizeof *to, &err), KVS_OK);
+}
+
+static void free_options(kvsi_train_options *s)
+{
+    kvsi_options_free_configs(&kvsi_train_command, s);
+}
+
+/* The row for values in a kvsi_train_options. */
+static kvsi_setting row_in_options(const setting_table *of, const kvsi_setting *row)
+{
+    kvsi_setting named = *row;
+
+    named.offset = of->offset;
+    named.access = &of->config->access;
+    return named;
+}
+
 /* A valid text for the row that is not its default in `defaults`. */
-static const char *other_value(const kvsi_setting *row, const void *defaults)
+static const char *other_value(const kvsi_setting *row, const kvsi_train_options *defaults)
 {
     static const char *const numbers[] = {"2", "3", "0.5", "16", "64", "0", "1"};
     kvsi_train_options changed;
+    int found;
 
     if (row->kind == KVSI_SETTING_FLAG)
         return "yes";
@@ -60,31 +91,34 @@ static const char *other_value(const kvsi_setting *row, const void *defaults)
 
         if (!text)
             fail_msg("no other value for '%s'", row->name);
-        memcpy(&changed, defaults, sizeof changed);
-        if (kvsi_setting_store(row, &changed, row->name, text, NULL) == KVS_OK &&
-            !kvsi_setting_equal(row, &changed, defaults))
+        copy_options(&changed, defaults);
+        found = kvsi_setting_store(row, &changed, row->name, text, NULL) == KVS_OK &&
+                !kvsi_setting_equal(row, &changed, defaults);
+        free_options(&changed);
+        if (found)
             return text;
     }
 }
 
-/* Calls `each` for all rows, with their offsets in kvsi_train_options. */
+/* Calls `each` for all rows. */
 static void for_all_rows(check *each)
 {
     kvsi_train_options defaults;
 
-    kvsi_train_set_defaults(&defaults, KVSI_BODY_LLAMA);
+    set_defaults(&defaults);
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
         for (size_t i = 0; i < tables[t].table->count; i++) {
-            kvsi_setting row = tables[t].table->rows[i];
+            const kvsi_setting row = row_in_options(&tables[t], tables[t].table->rows + i);
 
-            row.offset += tables[t].offset;
             each(&tables[t], &row, other_value(&row, &defaults));
         }
+    free_options(&defaults);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* Parses the words (the list ends with NULL) after the option that names the task. */
+/* Parses the words (the list ends with NULL) after the option that names the task.  The caller
+ * releases *s, also after a failure. */
 static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *task,
                         const char *const *words)
 {
@@ -100,7 +134,7 @@ static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, cons
         snprintf(copies[argc++], sizeof copies[0], "%s", *words);
     for (int i = 0; i < argc; i++)
         argv[i] = copies[i];
-    kvsi_train_set_defaults(s, KVSI_BODY_LLAMA);
+    set_defaults(s);
     TRY(kvsi_options_collect(parsed, &kvsi_train_command, argc, argv, &err));
     return kvsi_train_options_apply(s, parsed, &err);
 }
@@ -114,12 +148,14 @@ static void expect_setting(const setting_table *of, const kvsi_setting *row, con
 
     if (parse(&s, &parsed, of->task, words) != KVS_OK)
         fail_msg("'%s' = %s: %s", row->name, value, err.message);
-    expected = s;
+    copy_options(&expected, &s);
     assert_int_equal(kvsi_setting_store(row, &expected, row->name, value, NULL), KVS_OK);
     if (!kvsi_setting_equal(row, &s, &expected))
         fail_msg("'%s' is not %s", row->name, value);
     assert_int_equal(parsed.source[kvsi_command_index(&kvsi_train_command, row->name)], source);
     kvsi_options_release(&parsed);
+    free_options(&expected);
+    free_options(&s);
 }
 
 static void check_option(const setting_table *of, const kvsi_setting *row, const char *value)
@@ -224,7 +260,7 @@ static void every_row_is_in_the_help(void **state)
     int blank = 0;
 
     (void)state;
-    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
+    set_defaults(&s);
     kvsi_options_help(&raw, &kvsi_train_command, &s);
     for (const char *c = raw.data; *c; c++) {
         const int is_blank = *c == ' ' || *c == '\n';
@@ -234,6 +270,7 @@ static void every_row_is_in_the_help(void **state)
         blank = is_blank;
     }
     for_all_rows(check_help);
+    free_options(&s);
     kvsi_text_release(&raw);
     kvsi_text_release(&help);
 }
@@ -274,9 +311,10 @@ static void every_row_is_in_the_schema(void **state)
     kvsi_train_options s;
 
     (void)state;
-    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
+    set_defaults(&s);
     schema = kvsi_options_schema(&kvsi_train_command, &s);
     for_all_rows(check_schema);
+    free_options(&s);
     json_decref(schema);
 }
 
@@ -288,13 +326,14 @@ static void check_printed(const setting_table *of, const kvsi_setting *row, cons
     kvsi_text text = {0};
     char *path;
 
-    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
+    set_defaults(&s);
     if (of->task)
         s.task = of->task;
     assert_int_equal(kvsi_setting_store(row, &s, row->name, value, NULL), KVS_OK);
     kvsi_options_print_config(&text, &kvsi_train_command, &s, &parsed);
     path = write_file("printed.toml", text.data);
     expect_setting(of, row, value, (const char *const[]){"--config", path, NULL}, KVSI_FROM_FILE);
+    free_options(&s);
     kvsi_free(path);
     kvsi_text_release(&text);
 }
@@ -321,39 +360,40 @@ static const struct {
     {"string", "hops", "0"},
 };
 
-/* A small run of the row's task with that value, and the same run without it. */
+/* A small run of the row's task with that value, and the same run without it.  The caller releases
+ * both. */
 static void set_pair(const setting_table *of, const kvsi_setting *row, const char *value,
                      kvsi_train_options *with, kvsi_train_options *without)
 {
-    kvsi_train_set_defaults(without, KVSI_BODY_LLAMA);
-    without->model.dim = 32;
-    without->model.vocab = 2048;
-    without->model.context = 1024;
+    set_defaults(without);
+    without->model->dim = 32;
+    without->model->vocab = VOCAB;
+    without->model->context = 1024;
     without->task = of->task ? of->task : "induction";
-    without->induction.vocab = 2048;
-    without->ngram.seed = 1;
-    without->igsm.min_op = 1;
+    without->tasks[IGSM]->settings.igsm.min_op = 1;
     for (size_t i = 0; i < ARRAY_SIZE(companions); i++)
         if (strcmp(companions[i].setting, row->name) == 0)
             for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
-                const kvsi_setting *needed =
+                const kvsi_setting *found =
                     kvsi_settings_find(tables[t].table, companions[i].needs);
+                kvsi_setting needed;
 
-                if (needed)
-                    assert_int_equal(kvsi_setting_store(needed, (char *)without + tables[t].offset,
-                                                        "", companions[i].value, NULL),
-                                     KVS_OK);
+                if (!found)
+                    continue;
+                needed = row_in_options(&tables[t], found);
+                assert_int_equal(
+                    kvsi_setting_store(&needed, without, "", companions[i].value, NULL), KVS_OK);
             }
-    *with = *without;
-    if (strcmp(row->name, "body") == 0)
-        kvsi_model_config_set_body(&with->model, KVSI_BODY_GPT2);
+    copy_options(with, without);
     assert_int_equal(kvsi_setting_store(row, with, row->name, value, NULL), KVS_OK);
     if (strcmp(row->name, "max-op") == 0)
-        with->igsm.max_op = 8; /* one of the values that the generator can make */
+        with->tasks[IGSM]->settings.igsm.max_op =
+            8; /* one of the values that the generator can make */
     if (strcmp(row->name, "problem-length") == 0)
-        with->igsm.max_length = 2048; /* problems are longer than the smallest value */
+        with->tasks[IGSM]->settings.igsm.max_length =
+            2048; /* problems are longer than the smallest value */
     if (strcmp(row->name, "head") == 0)
-        with->model.head = KVSI_HEAD_NORMALISED;
+        with->model->head = KVSI_HEAD_NORMALISED;
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */
@@ -367,14 +407,16 @@ static void check_config_json(const setting_table *of, const kvsi_setting *row, 
     if (of->table != &kvsi_model_settings)
         return;
     set_pair(of, row, value, &with, &without);
-    if (kvs_model_config_finish(&with.model, &err) != KVS_OK)
+    if (kvs_model_config_finish(with.model, &err) != KVS_OK)
         fail_msg("%s = %s: %s", row->name, value, err.message);
-    json = kvsi_hf_config_to_json(&with.model);
+    json = kvsi_hf_config_to_json(with.model);
     if (kvsi_hf_config_from_json(&again, json, "test", &err) != KVS_OK)
         fail_msg("%s = %s: %s", row->name, value, err.message);
-    without.model = again;
+    *without.model = again;
     if (!kvsi_setting_equal(row, &with, &without))
         fail_msg("'%s' is not restored from config.json", row->name);
+    free_options(&with);
+    free_options(&without);
     json_decref(json);
 }
 
@@ -398,9 +440,9 @@ static void check_python(const setting_table *of, const kvsi_setting *row, const
     if (of->table != &kvsi_model_settings || strcmp(row->name, "body") == 0)
         return;
     set_pair(of, row, value, &with, &without);
-    assert_int_equal(kvs_model_config_finish(&with.model, &err), KVS_OK);
+    assert_int_equal(kvs_model_config_finish(with.model, &err), KVS_OK);
     kvsi_setting_file_key(key, row);
-    json = kvsi_hf_config_to_json(&with.model);
+    json = kvsi_hf_config_to_json(with.model);
     if (json_object_get(json_object_get(json, "kvshift"), key)) {
         snprintf(quoted, sizeof quoted, "\"%s\":", key);
         if (!strstr(python, quoted))
@@ -411,6 +453,8 @@ static void check_python(const setting_table *of, const kvsi_setting *row, const
                 fail_msg("modeling_kvshift.py has no value %s of '%s'", quoted, key);
         }
     }
+    free_options(&with);
+    free_options(&without);
     json_decref(json);
 }
 
@@ -432,18 +476,10 @@ static kvs_runtime *rt;
 
 static kvs_data *make_task(const kvsi_train_options *s)
 {
+    const kvs_task_options options = {.size = sizeof options, .vocab = VOCAB, .seed = 1};
     kvs_data *task = NULL;
-    kvs_status st;
 
-    if (strcmp(s->task, "induction") == 0)
-        st = kvsi_induction_create(&task, &s->induction, &err);
-    else if (strcmp(s->task, "ngram") == 0)
-        st = kvsi_ngram_create(&task, &s->ngram, &err);
-    else if (strcmp(s->task, "hopk") == 0)
-        st = kvsi_hopk_create(&task, &s->hopk, &err);
-    else
-        st = kvsi_igsm_create(&task, &s->igsm, &err);
-    if (st != KVS_OK)
+    if (kvs_task_create(&task, kvsi_train_task(s), &options, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return task;
 }
@@ -451,18 +487,15 @@ static kvs_data *make_task(const kvsi_train_options *s)
 /* The first line of a run's log, as it is read from the file. */
 static json_t *log_of(kvsi_train_options *s)
 {
-    kvsi_train_job job = s->job;
     kvs_data *task = make_task(s);
+    kvsi_train_job job = {.task = task, .config = *s->train, .command = "kvshift train"};
     json_t *line, *written;
     char *text;
 
-    if (kvs_model_create(&job.model, rt, &s->model, 1, &err) != KVS_OK)
+    if (kvs_model_create(&job.model, rt, s->model, 1, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    job.task = task;
-    job.config = s->train;
-    job.command = "kvshift train";
     line = kvsi_run_settings(&job);
-    s->model = *kvs_model_get_config(job.model);
+    *s->model = *kvs_model_get_config(job.model);
     kvs_model_free(job.model);
     kvs_data_free(task);
     text = json_dumps(line, JSON_REAL_PRECISION(15));
@@ -504,6 +537,8 @@ static void check_log(const setting_table *of, const kvsi_setting *row, const ch
         fail_msg("'%s' is not in the log", row->name);
     if (may_resume(now, before) != (!is_recorded(of, row) || (row->use & KVSI_MAY_CHANGE) != 0))
         fail_msg("resuming with another '%s': %s", row->name, err.message);
+    free_options(&with);
+    free_options(&without);
     json_decref(now);
     json_decref(before);
 }
@@ -525,10 +560,11 @@ static void check_resume(const setting_table *of, const kvsi_setting *row, const
     const char *words[] = {"--resume", "--out", support_dir, option, flag ? NULL : value, NULL};
     kvs_status st;
 
-    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
+    set_defaults(&s);
     if (of->task)
         s.task = of->task;
     kvsi_options_print_config(&text, &kvsi_train_command, &s, &parsed);
+    free_options(&s);
     path = write_file("config.resolved.toml", text.data);
     snprintf(option, sizeof option, "--%s", row->name);
     st = parse(&s, &parsed, of->task, words);
@@ -536,6 +572,7 @@ static void check_resume(const setting_table *of, const kvsi_setting *row, const
         fail_msg("--resume with another '%s' gives status %d", row->name, (int)st);
     if (st != KVS_OK && !strstr(err.message, option))
         fail_msg("'%s' does not name %s", err.message, option);
+    free_options(&s);
     kvsi_options_release(&parsed);
     kvsi_text_release(&text);
     kvsi_free(path);
@@ -552,19 +589,19 @@ static void check_plan(const setting_table *of, const kvsi_setting *row, const c
     kvsi_train_options s[2];
     char *plan[2];
 
-    if (of->table == &kvsi_job_settings)
-        return; /* a plan has its own evaluations */
     set_pair(of, row, value, &s[0], &s[1]);
     for (int i = 0; i < 2; i++) {
-        const kvsi_planned run = {.train = s[i].train};
+        const kvsi_planned run = {.train = *s[i].train};
         kvs_data *task = make_task(&s[i]);
 
-        assert_int_equal(kvs_model_config_finish(&s[i].model, &err), KVS_OK);
-        plan[i] = kvsi_planned_describe(&run, &s[i].model, task);
+        assert_int_equal(kvs_model_config_finish(s[i].model, &err), KVS_OK);
+        plan[i] = kvsi_planned_describe(&run, s[i].model, task);
         kvs_data_free(task);
     }
     if (kvsi_planned_same(plan[1], plan[0]) == changes_result(of, row))
         fail_msg("'%s' is%s in plans", row->name, changes_result(of, row) ? " not" : "");
+    free_options(&s[0]);
+    free_options(&s[1]);
     free(plan[0]);
     free(plan[1]);
 }
@@ -588,7 +625,7 @@ static void check_label(const setting_table *of, const kvsi_setting *row, const 
     for (int i = 0; i < 2; i++) {
         json_t *line = log_of(&s[i]);
 
-        lists[i] = kvsi_settings_list(line, &s[i].model, s[i].train.steps);
+        lists[i] = kvsi_settings_list(line, s[i].model, s[i].train->steps);
         json_decref(line);
     }
     kvsi_settings_label(&label, (const json_t *const *)lists, 2, 0);
@@ -602,6 +639,8 @@ static void check_label(const setting_table *of, const kvsi_setting *row, const 
          strcmp(row->name, "sliding-kv-heads") != 0))
         fail_msg("the label '%s' does not name '%s'", label.data, row->name);
     kvsi_text_release(&label);
+    free_options(&s[0]);
+    free_options(&s[1]);
     json_decref(lists[0]);
     json_decref(lists[1]);
 }
@@ -614,25 +653,52 @@ static void every_row_that_changes_results_labels_reports(void **state)
 
 /* ---- the rows themselves --------------------------------------------------------------------- */
 
+/* The row of the command has everything that the library's own has. */
+static void check_public_row(const kvsi_setting *row)
+{
+    const size_t index = kvsi_command_index(&kvsi_train_command, row->name);
+    const kvsi_setting seen = kvsi_command_row(&kvsi_train_command, index);
+
+    assert_string_equal(seen.name, row->name);
+    assert_string_equal(seen.group, row->group);
+    assert_string_equal(seen.help, row->help);
+    assert_string_equal(seen.placeholder ? seen.placeholder : "",
+                        row->placeholder ? row->placeholder : "");
+    assert_string_equal(seen.automatic ? seen.automatic : "", row->automatic ? row->automatic : "");
+    assert_true(seen.low == row->low && seen.high == row->high);
+    assert_true(seen.open_low == row->open_low && seen.open_high == row->open_high);
+    assert_int_equal(kvsi_setting_is_list(&seen), kvsi_setting_is_list(row));
+    assert_int_equal(seen.use, row->use & (KVSI_RESULT | KVSI_MAY_CHANGE));
+    for (size_t i = 0; kvsi_setting_choice(row, i) || kvsi_setting_choice(&seen, i); i++)
+        assert_string_equal(kvsi_setting_choice(&seen, i), kvsi_setting_choice(row, i));
+}
+
 static void check_row(const setting_table *of, const kvsi_setting *row, const char *value)
 {
-    kvsi_train_options defaults;
-
     (void)value;
     assert_true(row->help && *row->help && row->group);
-    if (row->value && kvsi_setting_store(row, &defaults, row->name, row->value, &err) != KVS_OK)
+    if (row->value && kvsi_setting_check_text(row, row->name, row->value, &err) != KVS_OK)
         fail_msg("the default of '%s': %s", row->name, err.message);
     if (of->table != &kvsi_model_settings)
         assert_true(row->use != 0);
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++) /* names are unique */
         if (tables[t].table != of->table)
             assert_null(kvsi_settings_find(tables[t].table, row->name));
+    check_public_row(row);
 }
 
 static void rows_are_complete(void **state)
 {
+    size_t tasks = 0;
+
     (void)state;
     for_all_rows(check_row);
+    while (kvs_task_name(tasks)) { /* every task has its table, and room in the command */
+        assert_string_equal(kvs_task_name(tasks), tables[ARRAY_SIZE(tables) - 4 + tasks].task);
+        tasks++;
+    }
+    assert_int_equal(tasks, 4);
+    assert_true(tasks <= KVSI_TASKS_MAX);
 }
 
 static int setup(void **state)

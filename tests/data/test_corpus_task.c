@@ -173,7 +173,9 @@ static void every_token_is_a_target_once_an_epoch(void **state)
             memset(targeted, 0, TOKENS);
             rows = 0;
             for (uint64_t i = 0; i < windows; i++) {
-                kvsi_batch_fill(&b, task, 5, KVSI_RANDOM_DATA, epoch * windows + i, 1);
+                assert_int_equal(
+                    kvsi_batch_fill(&b, task, 5, KVSI_RANDOM_DATA, epoch * windows + i, 1, NULL),
+                    KVS_OK);
                 check_window(f, &b, contexts[c], targeted);
                 rows += b.starts[1];
                 longest = b.starts[1] > longest ? b.starts[1] : longest;
@@ -206,12 +208,14 @@ static void sequences_depend_on_their_number_alone(void **state)
     assert_int_equal(kvsi_batch_buffer_init(&all, task, COUNT, NULL), KVS_OK);
     assert_int_equal(kvsi_batch_buffer_init(&some, task, COUNT, NULL), KVS_OK);
     allocations = kvsi_memory_allocations();
-    kvsi_batch_fill(&all, task, 5, KVSI_RANDOM_DATA, 1000, COUNT);
+    assert_int_equal(kvsi_batch_fill(&all, task, 5, KVSI_RANDOM_DATA, 1000, COUNT, NULL), KVS_OK);
     for (size_t size = 1; size <= 7; size += 3) {
         for (size_t first = 0; first + size <= COUNT; first += size) {
             const size_t row = all.starts[first], rows = all.starts[first + size] - row;
 
-            kvsi_batch_fill(&some, task, 5, KVSI_RANDOM_DATA, 1000 + first, size);
+            assert_int_equal(
+                kvsi_batch_fill(&some, task, 5, KVSI_RANDOM_DATA, 1000 + first, size, NULL),
+                KVS_OK);
             assert_int_equal(some.starts[size], rows);
             assert_memory_equal(some.ids, all.ids + row, rows * sizeof *some.ids);
             assert_memory_equal(some.targets, all.targets + row, rows * sizeof *some.ids);
@@ -234,8 +238,11 @@ static size_t count_equal(const kvs_data *task, uint64_t seed, uint64_t first, u
     assert_int_equal(kvsi_batch_buffer_init(&a, task, 1, NULL), KVS_OK);
     assert_int_equal(kvsi_batch_buffer_init(&b, task, 1, NULL), KVS_OK);
     for (size_t i = 0; i < count; i++) {
-        kvsi_batch_fill(&a, task, seed, KVSI_RANDOM_DATA, first + i, 1);
-        kvsi_batch_fill(&b, task, other_seed, KVSI_RANDOM_DATA, other_first + i, 1);
+        assert_int_equal(kvsi_batch_fill(&a, task, seed, KVSI_RANDOM_DATA, first + i, 1, NULL),
+                         KVS_OK);
+        assert_int_equal(
+            kvsi_batch_fill(&b, task, other_seed, KVSI_RANDOM_DATA, other_first + i, 1, NULL),
+            KVS_OK);
         equal += a.ids[0] == b.ids[0];
     }
     kvsi_batch_buffer_release(&a);
@@ -272,7 +279,7 @@ static void validation_goes_in_order(void **state)
     for (uint64_t i = 0; i < 3 * windows; i++) {
         const size_t first = (size_t)(i % windows) * CONTEXT, left = SHORTEST_VALID - 1 - first;
 
-        kvsi_batch_fill(&b, task, i, KVSI_RANDOM_EVAL, i, 1);
+        assert_int_equal(kvsi_batch_fill(&b, task, i, KVSI_RANDOM_EVAL, i, 1, NULL), KVS_OK);
         assert_int_equal(b.ids[0], TOKENS + first);
         assert_int_equal(b.starts[1], left < CONTEXT ? left : CONTEXT);
     }

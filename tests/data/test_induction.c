@@ -45,7 +45,8 @@ static void draw_all(const kvs_data *task, see_sequence *see, void *user)
 
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, CHUNK, NULL), KVS_OK);
     for (uint64_t first = 0; first < DRAWS; first += CHUNK) {
-        kvsi_batch_fill(&buffer, task, 1, KVSI_RANDOM_DATA, first, CHUNK);
+        assert_int_equal(kvsi_batch_fill(&buffer, task, 1, KVSI_RANDOM_DATA, first, CHUNK, NULL),
+                         KVS_OK);
         for (size_t s = 0; s < CHUNK; s++) {
             const size_t start = buffer.starts[s], m = buffer.starts[s + 1] - start - 1;
 
@@ -339,7 +340,7 @@ static void every_sequence_keeps_the_rules(void **state)
         assert_int_equal(kvs_data_vocab(task), vocab);
         assert_true(kvs_data_max_length(task) <= max_length - 1);
         assert_int_equal(kvsi_batch_buffer_init(&buffer, task, 200, NULL), KVS_OK);
-        kvsi_batch_fill(&buffer, task, 3, KVSI_RANDOM_EVAL, 0, 200);
+        assert_int_equal(kvsi_batch_fill(&buffer, task, 3, KVSI_RANDOM_EVAL, 0, 200, NULL), KVS_OK);
         assert_int_equal(buffer.view.sequences, 200);
         assert_int_equal(buffer.starts[0], 0);
         for (size_t s = 0; s < 200; s++) {
@@ -373,18 +374,22 @@ static void batches_do_not_matter(void **state)
         assert_int_equal(kvsi_batch_buffer_init(&whole, task, 40, NULL), KVS_OK);
         assert_int_equal(kvsi_batch_buffer_init(&part, task, 40, NULL), KVS_OK);
         allocations = kvsi_memory_allocations();
-        kvsi_batch_fill(&whole, task, 5, KVSI_RANDOM_DATA, 1000, 40);
+        assert_int_equal(kvsi_batch_fill(&whole, task, 5, KVSI_RANDOM_DATA, 1000, 40, NULL),
+                         KVS_OK);
         for (size_t first = 0; first < 40; first += 8) { /* backwards, in parts */
-            kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_DATA, 1032 - first, 8);
+            assert_int_equal(
+                kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_DATA, 1032 - first, 8, NULL), KVS_OK);
             for (size_t i = 0; i < 8; i++)
                 check_same_sequence(&whole.view, 32 - first + i, &part.view, i);
         }
-        kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_EVAL, 1000, 40); /* another stream */
+        assert_int_equal(kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_EVAL, 1000, 40, NULL),
+                         KVS_OK); /* another stream */
         assert_memory_not_equal(whole.ids, part.ids, 3 * sizeof *whole.ids);
-        kvsi_batch_fill(&part, task, 6, KVSI_RANDOM_DATA, 1000, 40); /* another seed */
+        assert_int_equal(kvsi_batch_fill(&part, task, 6, KVSI_RANDOM_DATA, 1000, 40, NULL),
+                         KVS_OK); /* another seed */
         assert_memory_not_equal(whole.ids, part.ids, 3 * sizeof *whole.ids);
         assert_true(kvsi_memory_allocations() == allocations);
-        kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_DATA, 0, 0);
+        assert_int_equal(kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_DATA, 0, 0, NULL), KVS_OK);
         assert_int_equal(part.view.sequences, 0);
         kvsi_batch_buffer_release(&part);
         kvsi_batch_buffer_release(&whole);

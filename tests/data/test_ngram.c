@@ -28,7 +28,7 @@ static kvsi_batch_buffer draw(const kvs_data *task, uint64_t seed, kvsi_purpose 
     kvsi_batch_buffer buffer;
 
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, count, NULL), KVS_OK);
-    kvsi_batch_fill(&buffer, task, seed, purpose, first, count);
+    assert_int_equal(kvsi_batch_fill(&buffer, task, seed, purpose, first, count, NULL), KVS_OK);
     return buffer;
 }
 

@@ -29,8 +29,8 @@ static void draw(const kvs_corpus *corpus)
 
     if (kvs_data_create_corpus(&task, corpus, CONTEXT, NULL) == KVS_OK &&
         kvsi_batch_buffer_init(&batch, task, SEQUENCES, NULL) == KVS_OK) {
-        kvsi_batch_fill(&batch, task, 1, KVSI_RANDOM_DATA, 0, SEQUENCES);
-        kvsi_batch_fill(&batch, task, 1, KVSI_RANDOM_EVAL, 0, SEQUENCES);
+        kvsi_batch_fill(&batch, task, 1, KVSI_RANDOM_DATA, 0, SEQUENCES, NULL);
+        kvsi_batch_fill(&batch, task, 1, KVSI_RANDOM_EVAL, 0, SEQUENCES, NULL);
     }
     kvsi_batch_buffer_release(&batch);
     kvs_data_free(task);

@@ -1,5 +1,5 @@
 /* Configuration files of commands, TOML and JSON; printed settings are read again. */
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 #include "fuzz.h"
 
 #include <string.h>

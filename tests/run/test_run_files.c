@@ -93,7 +93,7 @@ static void files_are_there_from_the_start(void **state)
     assert_int_equal(kvsi_train(&job, &result, &err), KVS_OK);
     files[0].text = "second\n";
     files[1].text = "two\n";
-    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_IO); /* the folder contains a run */
+    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_EXISTS); /* contains a run */
     assert_file("note", "first\n");
     assert_file("lines", "one\n");
     job.resume = KVS_RESUME_ALWAYS;

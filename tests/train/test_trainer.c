@@ -224,7 +224,8 @@ static double shift_norm(const kvs_model *model, const kvs_data *task, size_t ba
     double sum = 0;
 
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, batch, NULL), KVS_OK);
-    kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_DATA, 0, batch);
+    assert_int_equal(kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_DATA, 0, batch, NULL),
+                     KVS_OK);
     result = support_train(model, &buffer.view, NULL);
     for (size_t i = model->layout.group_start[KVSI_SHIFTS]; i < kvsi_layout_total(&model->layout);
          i++)
@@ -401,7 +402,8 @@ static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_data *t
 
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, sequences, NULL), KVS_OK);
     assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
-    kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_EVAL, 0, sequences);
+    assert_int_equal(kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_EVAL, 0, sequences, NULL),
+                     KVS_OK);
     for (size_t s = 0; s < sequences; s++) {
         const size_t length = buffer.starts[s + 1] - buffer.starts[s];
         kvs_length_bucket *bucket = &out.bucket[length > 17];
@@ -606,7 +608,7 @@ static void saved_models_come_back_the_same(void **state)
                         kvsi_layout_total(&model->layout) * sizeof(float));
     assert_same_config(&model->config, &loaded->config);
     assert_true(evaluate(model, task) == evaluate(loaded, task));
-    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_IO); /* runs are never overwritten */
+    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_EXISTS); /* never overwritten */
     assert_non_null(strstr(err.message, "already holds a run"));
     kvs_model_free(loaded);
     kvs_model_free(model);

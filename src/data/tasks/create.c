@@ -28,7 +28,7 @@ kvs_status kvs_task_create(kvs_data **out, const kvs_task_config *config,
         return kvsi_induction_create(out, &own.settings.induction, err);
     }
     if (strcmp(own.task, "ngram") == 0) {
-        own.settings.ngram.seed = o.seed > 0 ? o.seed : defaults.seed;
+        own.settings.ngram.seed = o.seed;
         return kvsi_ngram_create(out, &own.settings.ngram, err);
     }
     if (strcmp(own.task, "hopk") == 0)

@@ -76,12 +76,13 @@ static int32_t answer_at(size_t i, size_t hops, const int32_t *next, const int32
 
 /* The targets array holds the hops until the targets overwrite them, from the end, since hops only
  * go back. */
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const kvsi_hopk_config *c = &((const hopk_task *)base)->config;
     size_t hops;
 
+    (void)err;
     if (c->sequences > 0 && random->purpose == KVSI_RANDOM_DATA)
         kvsi_random_init(random, random->seed, KVSI_RANDOM_DATA, random->index % c->sequences);
     hops = kvsi_random_below(random, (uint32_t)(c->hops + 1));
@@ -96,7 +97,8 @@ static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int3
     }
     targets[0] = blank_id(c);
     scored[0] = 0;
-    return c->length + 1;
+    *length = c->length + 1;
+    return KVS_OK;
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */

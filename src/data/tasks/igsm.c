@@ -69,14 +69,15 @@ static void draw_text(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const ig
     } while (text->overflow || length_of(task, text) > task->config.max_length);
 }
 
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const igsm_task *task = (const igsm_task *)base;
     kvsi_igsm_problem problem;
     kvsi_igsm_text text;
     size_t row = 0; /* index of the next input; its id is the target of the row before */
 
+    (void)err;
     draw_text(&problem, &text, task, random);
     for (size_t i = 0; i < text.count; i++)
         for (size_t part = 0; part < ids_of(task, text.words[i]); part++, row++) {
@@ -89,7 +90,8 @@ static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int3
             targets[row - 1] = task->config.solution_only && i < text.problem_count ? -1 : id;
             scored[row - 1] = i == text.answer;
         }
-    return row - 1;
+    *length = row - 1;
+    return KVS_OK;
 }
 
 /* ---- problems and answers -------------------------------------------------------------------- */
@@ -112,7 +114,7 @@ size_t kvs_igsm_problem(int32_t *ids, const kvs_data *base, uint64_t seed, uint6
     kvsi_igsm_text text;
     size_t count = 0;
 
-    if (!task)
+    if (!task || !ids)
         return 0;
     draw_evaluated(&problem, &text, task, seed, index);
     for (size_t i = 0; i < text.problem_count; i++)
@@ -158,6 +160,9 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *base, uint
     size_t words = 0;
     int ended = 0;
 
+    NEED(out);
+    NEED_AS(base, data);
+    NEED_ARRAY(ids, count);
     if (!task)
         return kvsi_fail(err, KVS_E_INVALID, "answers of task '%s' cannot be graded",
                          base->ops->name);
@@ -182,7 +187,7 @@ static void word(const kvs_data *base, int32_t id, char *out, size_t size)
     const igsm_task *task = (const igsm_task *)base;
     char text[32];
 
-    if (task->ids) {
+    if (task->ids || id < 0 || (size_t)id >= task->words.count) {
         snprintf(out, size, "%d", (int)id);
         return;
     }
@@ -213,7 +218,7 @@ static const kvsi_task_ops igsm_ops = {
 
 static const igsm_task *as_igsm(const kvs_data *task)
 {
-    return task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
+    return task && task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
 }
 
 static kvs_status check_range(const char *name, size_t value, size_t low, size_t high, kvs_err *err)

@@ -101,12 +101,13 @@ static size_t sample_paper(const induction_task *task, kvsi_random *random, int3
     return count;
 }
 
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const induction_task *task = (const induction_task *)base;
     size_t source, last;
 
+    (void)err;
     if (task->config.sampler == KVSI_INDUCTION_DIRECT)
         last = sample_direct(task, random, ids, &source);
     else
@@ -118,7 +119,8 @@ static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int3
     }
     targets[last] = ids[source + 1];
     scored[last] = 1;
-    return last + 1;
+    *length = last + 1;
+    return KVS_OK;
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */

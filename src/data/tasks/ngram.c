@@ -25,19 +25,21 @@ typedef struct ngram_task {
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const ngram_task *task = (const ngram_task *)base;
     const triple *t = &task->table[random->index % task->config.pairs];
 
+    (void)err;
     ids[0] = t->x1;
     ids[1] = t->x2;
     targets[0] = -1;
     targets[1] = t->x3;
     scored[0] = 0;
     scored[1] = 1;
-    return 2;
+    *length = 2;
+    return KVS_OK;
 }
 
 static json_t *describe(const kvs_data *base)
@@ -61,7 +63,7 @@ static const kvsi_task_ops ngram_ops = {
 
 double kvs_ngram_ceiling(const kvs_data *task)
 {
-    return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
+    return task && task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */

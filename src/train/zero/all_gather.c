@@ -159,6 +159,12 @@ void kvsi_all_gather_need(kvsi_all_gather *g, size_t block)
 
 /* ---- updates ---- */
 
+void kvsi_all_gather_forget(kvsi_all_gather *g)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        g->slots[i].block = NONE;
+}
+
 void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket)
 {
     const kvsi_reducer *r = g->reducer;
@@ -178,8 +184,7 @@ void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket)
         g->in_flight[bucket] = 1;
         break;
     case KVSI_SHARD_PARAMETERS:
-        for (size_t i = 0; i < SLOTS; i++)
-            g->slots[i].block = NONE; /* the gathered values are out of date */
+        kvsi_all_gather_forget(g);
         break;
     }
 }

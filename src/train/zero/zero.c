@@ -81,6 +81,11 @@ static kvs_status wait(kvsi_reducer *r, kvs_err *err)
     return kvsi_all_gather_wait(((zero *)r)->params, err);
 }
 
+static void forget(kvsi_reducer *r)
+{
+    kvsi_all_gather_forget(((zero *)r)->params);
+}
+
 static kvs_status exchange(kvsi_reducer *r, void *all, const void *own, size_t bytes, kvs_err *err)
 {
     return kvsi_collectives_exchange(&((zero *)r)->collectives, all, own, bytes, err);
@@ -97,8 +102,17 @@ static void free_zero(kvsi_reducer *r)
     kvsi_free(z);
 }
 
-static const kvsi_reducer_ops zero_ops = {begin_step, begin_pass, end_pass, finish,
-                                          gather,     wait,       exchange, free_zero};
+static const kvsi_reducer_ops zero_ops = {
+    .begin_step = begin_step,
+    .begin_pass = begin_pass,
+    .end_pass = end_pass,
+    .finish = finish,
+    .gather = gather,
+    .wait = wait,
+    .forget = forget,
+    .exchange = exchange,
+    .free = free_zero,
+};
 
 kvs_status kvsi_zero_create(kvsi_reducer **out, kvs_model *model, const kvs_train_config *config,
                             kvsi_group first_group, kvs_err *err)

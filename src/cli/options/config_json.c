@@ -2,9 +2,9 @@
  *
  * jansson parses every key and value.  It does not report their lines, so this file scans the text
  * between them and counts lines. */
-#include "base/config_file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "cli/options/config_file.h"
 
 #include <string.h>
 

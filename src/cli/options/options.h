@@ -1,4 +1,4 @@
-/* base/options.h - the options of a command: its rows give it a parser, checks, environment
+/* cli/options/options.h - the options of a command: its rows give it a parser, checks, environment
  * variables, configuration files and help.
  *
  * Settings start as the defaults, which the help shows.  Then come a file (--config FILE, where the
@@ -8,19 +8,32 @@
  *
  * The command line is parsed once, into a list of assignments.  These can be applied to any
  * defaults, for example those of a preset that one of them names. */
-#ifndef KVSI_BASE_OPTIONS_H
-#define KVSI_BASE_OPTIONS_H
+#ifndef KVSI_CLI_OPTIONS_H
+#define KVSI_CLI_OPTIONS_H
 
 #include "base/setting.h"
 
 enum { KVSI_OPTIONS_MAX = 128 }; /* of one command */
 
-/* Rows of a command.  A command may take a table of the library, whose struct is a member of the
- * command's settings. */
+/* A kind of configuration of the library, which is set and read by name.  Some kinds have several
+ * parts with their own settings: the tasks. */
+typedef struct kvsi_library_config {
+    const kvs_setting *(*at)(size_t part, size_t index); /* its settings; NULL past the end */
+    /* The defaults; *out is NULL if there is no such part. */
+    kvs_status (*create)(void **out, size_t part, kvs_err *err);
+    kvs_status (*copy)(void **out, const void *config, kvs_err *err);
+    void (*free)(void *config);
+    kvsi_setting_access access;
+} kvsi_library_config;
+
+/* Rows of a command: a static array, whose fields are members of the command's settings, or the
+ * settings of a configuration of the library, of which the command's settings have a handle. */
 typedef struct kvsi_option_table {
-    const kvsi_settings *table; /* NULL ends the list of tables */
-    size_t offset;              /* of the rows' struct within the command's settings */
-    const char *group;          /* instead of the rows' own; NULL = their own */
+    const kvsi_settings *table;        /* both NULL: the end of the list of tables */
+    const kvsi_library_config *config; /* instead of `table` */
+    size_t part;                       /* of `config` */
+    size_t offset;     /* of the rows' struct, or of the handle, within the command's settings */
+    const char *group; /* instead of the rows' own; NULL = their own */
 } kvsi_option_table;
 
 /* An entry of the list for the rows of a static array. */
@@ -45,16 +58,30 @@ typedef struct kvsi_command_options {
     const char *argument; /* name of the positional arguments, or NULL if there are none */
     size_t min_arguments, max_arguments;
     const kvsi_option_table *tables; /* NULL = no options */
-    const char *const *groups; /* their order in the help, ends with NULL; NULL = as they come */
-    int takes_config; /* also has --config FILE and --print-config, see base/options_config.h */
+    const char *const
+        *groups;      /* that come last in the help, in this order; the others come as their
+                                  rows do.  Ends with NULL; NULL = none */
+    int takes_config; /* also has --config FILE and --print-config, see options_config.h */
 } kvsi_command_options;
 
 /* The number of rows of all tables, without --config and --print-config. */
 size_t kvsi_command_count(const kvsi_command_options *command);
 /* Row number `index`, with its offset within the command's settings. */
 kvsi_setting kvsi_command_row(const kvsi_command_options *command, size_t index);
-/* Sets settings of `size` bytes to the defaults of all rows. */
-void kvsi_options_set_defaults(const kvsi_command_options *command, void *settings, size_t size);
+/* The row of a setting of the library, whose handle is at `offset` of the settings.  The name is
+ * NULL past the end. */
+kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
+                              size_t offset);
+
+/* Sets settings of `size` bytes to the defaults of all rows.  The settings then own handles of the
+ * library's configurations, which kvsi_options_free_configs releases. */
+kvs_status kvsi_options_set_defaults(const kvsi_command_options *command, void *settings,
+                                     size_t size, kvs_err *err);
+/* Makes *to a copy of settings of `size` bytes, with handles of its own; texts are shared. */
+kvs_status kvsi_options_copy(const kvsi_command_options *command, void *to, const void *from,
+                             size_t size, kvs_err *err);
+/* Releases the handles of settings and sets them to NULL. */
+void kvsi_options_free_configs(const kvsi_command_options *command, void *settings);
 /* Sets `order` to the indices of all rows, group by group; returns their number. */
 size_t kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command);
 /* The index of a name that the command has. */

@@ -1,12 +1,12 @@
-/* base/options_config.h - a command's options in a configuration file.
+/* cli/options/options_config.h - a command's options in a configuration file.
  *
  * Keys are the names of options, with - or _.  Sections are the groups of the help in lower case,
  * with - for blanks.  A key is in the section of its group or before all sections. */
-#ifndef KVSI_BASE_OPTIONS_CONFIG_H
-#define KVSI_BASE_OPTIONS_CONFIG_H
+#ifndef KVSI_CLI_OPTIONS_CONFIG_H
+#define KVSI_CLI_OPTIONS_CONFIG_H
 
 #include "base/json.h"
-#include "base/options.h"
+#include "cli/options/options.h"
 
 /* Adds the entries of parsed->config to the assignments. */
 kvs_status kvsi_options_read_file(kvsi_parsed_options *parsed, const kvsi_command_options *command,

@@ -1,5 +1,5 @@
 /* Prints settings as a configuration file. */
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "base/config_file.h"
+#include "cli/options/config_file.h"
 
 #include "base/files.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* The JSON schema of a command's configuration file, for editors that check and complete. */
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Settings as TOML: the subset that base/config_file.h describes. */
-#include "base/config_file.h"
+/* Settings as TOML: the subset that cli/options/config_file.h describes. */
 #include "base/utf8.h"
+#include "cli/options/config_file.h"
 
 #include <stdint.h>
 #include <string.h>

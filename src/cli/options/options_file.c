@@ -1,7 +1,7 @@
 /* Reads a configuration file into assignments. */
-#include "base/config_file.h"
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/config_file.h"
+#include "cli/options/options_config.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-#include "base/options.h"
+#include "cli/options/options.h"
 
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -33,12 +33,28 @@ static const kvsi_setting config_rows[] = {
 
 enum { CONFIG_ROWS = sizeof config_rows / sizeof *config_rows };
 
+static int is_table(const kvsi_option_table *t)
+{
+    return t && (t->table || t->config);
+}
+
+static size_t count_rows(const kvsi_option_table *t)
+{
+    size_t count = 0;
+
+    if (t->table)
+        return t->table->count;
+    while (t->config->at(t->part, count))
+        count++;
+    return count;
+}
+
 size_t kvsi_command_count(const kvsi_command_options *command)
 {
     size_t count = 0;
 
-    for (const kvsi_option_table *t = command->tables; t && t->table; t++)
-        count += t->table->count;
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++)
+        count += count_rows(t);
     return count;
 }
 
@@ -47,46 +63,152 @@ static size_t count_all(const kvsi_command_options *command)
     return kvsi_command_count(command) + (command->takes_config ? CONFIG_ROWS : 0);
 }
 
+/* The types of the library, and how the help shows their values. */
+static const struct {
+    const char *name;
+    kvsi_setting_kind kind;
+    const char *placeholder;
+} types[] = {
+    {"flag", KVSI_SETTING_FLAG, NULL},        {"count", KVSI_SETTING_UINT64, "N"},
+    {"optional", KVSI_SETTING_OPTIONAL, "N"}, {"number", KVSI_SETTING_REAL, "X"},
+    {"choice", KVSI_SETTING_CHOICE, "NAME"},  {"counts", KVSI_SETTING_SIZES, "N,..."},
+    {"numbers", KVSI_SETTING_REALS, "X,..."},
+};
+
+kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
+                              size_t offset)
+{
+    const kvs_setting *s = config->at(part, index);
+    kvsi_setting row = {.group = "", .offset = offset, .access = &config->access};
+
+    if (!s)
+        return row;
+    row.name = s->name;
+    row.group = s->group;
+    row.help = s->help;
+    row.value = s->value;
+    row.automatic = s->automatic;
+    row.choices = s->choices;
+    row.low = s->low;
+    row.high = s->high;
+    row.open_low = s->open_low;
+    row.open_high = s->open_high;
+    row.use = (s->changes_result ? KVSI_RESULT : 0U) | (s->may_change ? KVSI_MAY_CHANGE : 0U);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, s->type) == 0) {
+            row.kind = types[i].kind;
+            row.placeholder = types[i].placeholder;
+        }
+    return row;
+}
+
 kvsi_setting kvsi_command_row(const kvsi_command_options *command, size_t index)
 {
-    for (const kvsi_option_table *t = command->tables; t && t->table; t++) {
-        if (index < t->table->count) {
-            kvsi_setting row = t->table->rows[index];
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++) {
+        const size_t count = count_rows(t);
+        kvsi_setting row;
 
-            row.offset += t->offset;
-            row.group = t->group ? t->group : row.group;
-            return row;
+        if (index >= count) {
+            index -= count;
+            continue;
         }
-        index -= t->table->count;
+        if (t->table) {
+            row = t->table->rows[index];
+            row.offset += t->offset;
+        } else {
+            row = kvsi_library_row(t->config, t->part, index, t->offset);
+        }
+        row.group = t->group ? t->group : row.group;
+        return row;
     }
     return config_rows[index];
 }
 
 size_t kvsi_command_index(const kvsi_command_options *command, const char *name)
 {
+    const size_t count = kvsi_command_count(command);
     size_t i = 0;
 
-    while (i + 1 < kvsi_command_count(command) &&
-           strcmp(kvsi_command_row(command, i).name, name) != 0)
+    while (i + 1 < count && strcmp(kvsi_command_row(command, i).name, name) != 0)
         i++;
     return i;
 }
 
-void kvsi_options_set_defaults(const kvsi_command_options *command, void *settings, size_t size)
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static void *get_handle(const kvsi_option_table *t, const void *settings)
 {
-    memset(settings, 0, size);
-    for (const kvsi_option_table *t = command->tables; t && t->table; t++)
-        kvsi_settings_set(t->table, (char *)settings + t->offset);
+    void *handle;
+
+    memcpy(&handle, (const char *)settings + t->offset, sizeof handle);
+    return handle;
 }
 
-/* The position of the group in the help. */
+static void set_handle(const kvsi_option_table *t, void *settings, void *handle)
+{
+    memcpy((char *)settings + t->offset, &handle, sizeof handle);
+}
+
+void kvsi_options_free_configs(const kvsi_command_options *command, void *settings)
+{
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++)
+        if (t->config) {
+            t->config->free(get_handle(t, settings));
+            set_handle(t, settings, NULL);
+        }
+}
+
+/* Creates the handles of `settings`, or copies them from `from`. */
+static kvs_status make_handles(const kvsi_command_options *command, void *settings,
+                               const void *from, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++)
+        if (t->config)
+            set_handle(t, settings, NULL);
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++) {
+        const void *source = t->config && from ? get_handle(t, from) : NULL;
+        void *handle = NULL;
+
+        if (!t->config || (from && !source))
+            continue;
+        TRY_OUT(source ? t->config->copy(&handle, source, err)
+                       : t->config->create(&handle, t->part, err));
+        set_handle(t, settings, handle);
+    }
+out:
+    if (st != KVS_OK)
+        kvsi_options_free_configs(command, settings);
+    return st;
+}
+
+kvs_status kvsi_options_set_defaults(const kvsi_command_options *command, void *settings,
+                                     size_t size, kvs_err *err)
+{
+    memset(settings, 0, size);
+    for (const kvsi_option_table *t = command->tables; is_table(t); t++)
+        if (t->table)
+            kvsi_settings_set(t->table, (char *)settings + t->offset);
+    return make_handles(command, settings, NULL, err);
+}
+
+kvs_status kvsi_options_copy(const kvsi_command_options *command, void *to, const void *from,
+                             size_t size, kvs_err *err)
+{
+    memcpy(to, from, size);
+    return make_handles(command, to, from, err);
+}
+
+/* ---- the order of the help ------------------------------------------------------------------- */
+
+/* The position of the group in the help: 0 = as its rows come, before the listed groups. */
 static size_t group_rank(const kvsi_command_options *command, const char *group)
 {
-    size_t rank = 0;
-
-    while (command->groups && command->groups[rank] && strcmp(command->groups[rank], group) != 0)
-        rank++;
-    return rank;
+    for (size_t i = 0; command->groups && command->groups[i]; i++)
+        if (strcmp(command->groups[i], group) == 0)
+            return i + 1;
+    return 0;
 }
 
 size_t kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command)
@@ -131,21 +253,30 @@ kvs_status kvsi_options_assign(kvsi_parsed_options *parsed, const kvsi_assignmen
     return KVS_OK;
 }
 
-const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index)
+/* The value that has precedence: the last one of its source.  NULL = none was given. */
+static const kvsi_assignment *final_assignment(const kvsi_parsed_options *parsed, size_t index)
 {
-    const char *text = NULL;
+    const kvsi_assignment *last = NULL;
 
     for (size_t i = 0; i < parsed->assignment_count; i++)
         if (parsed->assignments[i].index == index &&
             parsed->assignments[i].source == parsed->source[index])
-            text = parsed->assignments[i].text;
-    return text;
+            last = parsed->assignments + i;
+    return last;
+}
+
+const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index)
+{
+    const kvsi_assignment *last = final_assignment(parsed, index);
+
+    return last ? last->text : NULL;
 }
 
 static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const kvsi_assignment *a, void *settings, kvs_err *err)
 {
     const kvsi_setting row = kvsi_command_row(command, a->index);
+    const int is_replaced = !row.repeats && a != final_assignment(parsed, a->index);
     char origin[384], variable[64];
 
     if (row.repeats && a->source != parsed->source[a->index])
@@ -159,13 +290,15 @@ static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_comman
         snprintf(origin, sizeof origin, "option '--%s'", row.name);
     }
     if (a->source == KVSI_FROM_FILE && !*a->text && row.automatic && kvsi_setting_is_list(&row)) {
-        kvsi_setting_clear(&row, settings);
+        if (!is_replaced)
+            kvsi_setting_clear(&row, settings);
         return KVS_OK;
     }
-    return kvsi_setting_store(&row, settings, origin, a->text, err);
+    return is_replaced ? kvsi_setting_check_text(&row, origin, a->text, err)
+                       : kvsi_setting_store(&row, settings, origin, a->text, err);
 }
 
-/* In the order of precedence.  Values that others replace are stored too, so that a bad one is an
+/* In the order of precedence.  Values that others replace are checked, so that a bad one is an
  * error all the same. */
 kvs_status kvsi_options_apply(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, kvs_err *err)

@@ -1,4 +1,5 @@
-/* base/config_file.h - reads settings from a TOML or JSON file and passes them to a callback.
+/* cli/options/config_file.h - reads settings from a TOML or JSON file and passes them to a
+ * callback.
  *
  * The same settings in both formats.  A file is JSON if its name ends in .json or its first
  * character is {, otherwise TOML:
@@ -11,8 +12,8 @@
  * The supported subset of TOML: comments, [sections], bare keys, "basic" and 'literal' strings on
  * one line, whole numbers, reals, true, false, and arrays of numbers.  Anything else is an error
  * with file and line, as are files that are too large, not UTF-8, or contain control characters. */
-#ifndef KVSI_BASE_CONFIG_FILE_H
-#define KVSI_BASE_CONFIG_FILE_H
+#ifndef KVSI_CLI_CONFIG_FILE_H
+#define KVSI_CLI_CONFIG_FILE_H
 
 #include "base/text.h"
 

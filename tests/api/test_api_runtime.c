@@ -1,0 +1,81 @@
+/* Runtimes and CPU levels. */
+#include "api.h"
+
+static void test_create(void **state)
+{
+    kvs_runtime *rt;
+    kvs_runtime_options options;
+
+    (void)state;
+    expect_needed(out, kvs_runtime_create(NULL, NULL, &err));
+    expect_ok(kvs_runtime_create(&rt, NULL, &err));
+    assert_true(kvs_runtime_threads(rt) >= 1);
+    assert_non_null(kvs_runtime_cpu_level(rt));
+    kvs_runtime_free(rt);
+
+    kvs_runtime_options_init(&options, sizeof options);
+    assert_int_equal(options.threads, 0);
+    options.threads = -1;
+    expect_no_handle(rt, KVS_E_INVALID, "thread", kvs_runtime_create(&rt, &options, &err));
+    assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_E_INVALID);
+    options.threads = 2;
+    options.cpu_level = "";
+    expect_no_handle(rt, KVS_E_INVALID, "", kvs_runtime_create(&rt, &options, &err));
+    options.cpu_level = "abacus";
+    expect_no_handle(rt, KVS_E_INVALID, "abacus", kvs_runtime_create(&rt, &options, &err));
+    options.cpu_level = "auto";
+    expect_ok(kvs_runtime_create(&rt, &options, &err));
+    assert_int_equal(kvs_runtime_threads(rt), 2);
+    kvs_runtime_free(rt);
+    options.cpu_level = "baseline";
+    expect_ok(kvs_runtime_create(&rt, &options, &err));
+    assert_string_equal(kvs_runtime_cpu_level(rt), "baseline");
+    kvs_runtime_free(rt);
+}
+
+static void test_options(void **state)
+{
+    kvs_runtime *rt;
+
+    (void)state;
+    expect_init(kvs_runtime_options);
+    expect_sizes(kvs_runtime_options, offsetof(kvs_runtime_options, shard_parameters),
+                 p->threads = 1, kvs_runtime_create(&rt, o, &err), kvs_runtime_free(rt));
+}
+
+static void test_null(void **state)
+{
+    (void)state;
+    expect_zero(kvs_runtime_threads(NULL));
+    expect_null(kvs_runtime_cpu_level(NULL));
+    expect_nothing(kvs_runtime_free(NULL));
+}
+
+static void test_levels(void **state)
+{
+    size_t count = 0;
+    int usable = -1, best = 0;
+
+    (void)state;
+    for (; kvs_cpu_level_name(count, &usable); count++) {
+        assert_true(usable == 0 || usable == 1);
+        assert_string_equal(kvs_cpu_level_name(count, NULL), kvs_cpu_level_name(count, &usable));
+        best |= usable;
+    }
+    assert_true(count >= 1);
+    assert_true(best); /* the last one runs everywhere */
+    expect_null(kvs_cpu_level_name(count, NULL));
+    expect_null(kvs_cpu_level_name(SIZE_MAX, &usable));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_levels),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

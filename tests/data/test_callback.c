@@ -1,0 +1,417 @@
+/* Data of the caller's function: what it writes is what is drawn and trained on; what is wrong with
+ * it, and its wish to stop, are reported and change neither the model nor the optimizer, alone and
+ * with ranks; and a run that ends this way can be resumed. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "data/task.h"
+#include "kvshift/kvshift_files.h"
+#include "ranks.h"
+#include "support.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VOCAB = 24, LONGEST = 8, BATCH = 8, NEVER = 1 << 30 };
+
+/* What the function does at one sequence. */
+typedef enum fault { NOTHING, STOPS, TOO_LONG, BAD_ID, FORGETS_ID, BAD_TARGET, NO_TARGETS } fault;
+
+typedef struct script {
+    fault fault;
+    kvs_stream stream;
+    uint64_t at; /* index of the sequence */
+    size_t calls;
+} script;
+
+/* "a b ... a -> b", of length 3 to LONGEST. */
+static size_t sequence(void *user, uint64_t seed, kvs_stream stream, uint64_t index, int32_t *ids,
+                       int32_t *targets, uint8_t *scored)
+{
+    script *s = user;
+    const fault now = s->stream == stream && s->at == index ? s->fault : NOTHING;
+    const size_t length = 3 + (size_t)(index * 7 + seed) % (LONGEST - 2);
+
+    s->calls++;
+    for (size_t i = 0; i < LONGEST; i++)
+        assert_int_equal(scored[i], 0);
+    for (size_t i = 0; i < length; i++) {
+        ids[i] = (int32_t)((index * 5 + (uint64_t)stream * 3 + i * (1 + index % 4)) % (VOCAB - 1));
+        targets[i] = -1;
+    }
+    ids[length - 1] = ids[0];
+    targets[length - 1] = now == NO_TARGETS ? -1 : ids[1];
+    scored[length - 1] = 1;
+    if (now == BAD_ID)
+        ids[1] = VOCAB;
+    if (now == FORGETS_ID)
+        ids[2] = -1;
+    if (now == BAD_TARGET)
+        targets[1] = -2;
+    return now == STOPS ? 0 : now == TOO_LONG ? LONGEST + 1 : length;
+}
+
+static kvs_data *make(script *s)
+{
+    kvs_data_source source;
+    kvs_data *data;
+    kvs_err err;
+
+    kvs_data_source_init(&source, sizeof source);
+    source.vocab = VOCAB;
+    source.max_length = LONGEST;
+    source.mean_length = 5.5;
+    source.name = "pairs";
+    source.sequence = sequence;
+    source.user = s;
+    if (kvs_data_create_callback(&data, &source, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    return data;
+}
+
+static kvs_train_config training(void)
+{
+    kvs_train_config c;
+
+    kvsi_train_config_init(&c);
+    c.batch = BATCH;
+    c.steps = 6;
+    c.warmup = 2;
+    c.seed = 11;
+    return c;
+}
+
+static kvs_model *make_model(kvs_runtime *rt)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = LONGEST};
+    const kvs_model_config special = {.layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1)};
+    const kvs_model_config config = support_own_config(&special, &sizes);
+    kvs_model *model = NULL;
+
+    kvs_model_create(&model, rt, &config, 5, NULL);
+    return model;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static void sequences_are_those_of_the_function(void **state)
+{
+    script s = {.fault = NOTHING};
+    kvs_data *data = make(&s);
+    int32_t ids[LONGEST], targets[LONGEST], own_ids[LONGEST], own_targets[LONGEST];
+    uint8_t scored[LONGEST], own_scored[LONGEST];
+
+    (void)state;
+    assert_int_equal(kvs_data_vocab(data), VOCAB);
+    assert_int_equal(kvs_data_max_length(data), LONGEST);
+    for (uint64_t i = 0; i < 60; i++) {
+        const kvs_stream stream = i % 2 == 0 ? KVS_STREAM_TRAIN : KVS_STREAM_EVAL;
+        size_t length;
+
+        memset(own_scored, 0, sizeof own_scored);
+        memset(scored, 0x55, sizeof scored);
+        length = sequence(&s, 4, stream, i, own_ids, own_targets, own_scored);
+        assert_int_equal(kvs_data_sequence(ids, targets, scored, data, 4, stream, i), length);
+        assert_memory_equal(ids, own_ids, length * sizeof *ids);
+        assert_memory_equal(targets, own_targets, length * sizeof *targets);
+        assert_memory_equal(scored, own_scored, length);
+    }
+    kvs_data_free(data);
+}
+
+static const struct {
+    fault fault;
+    kvs_status status;
+    const char *message; /* after "'pairs'" for training sequence 19 */
+} faults[] = {
+    {STOPS, KVS_E_STOPPED, " stopped at training sequence 19"},
+    {TOO_LONG, KVS_E_INVALID, ": training sequence 19 has 9 tokens, expected at most 8"},
+    {BAD_ID, KVS_E_INVALID, ": training sequence 19 has id 24 at position 1, expected 0 to 23"},
+    {FORGETS_ID, KVS_E_INVALID, ": training sequence 19 has id -1 at position 2, expected 0 to 23"},
+    {BAD_TARGET, KVS_E_INVALID,
+     ": training sequence 19 has target -2 at position 1, expected -1 to 23"},
+};
+
+enum { FAULTS = sizeof faults / sizeof *faults };
+
+static void a_bad_sequence_is_none(void **state)
+{
+    int32_t ids[LONGEST], targets[LONGEST];
+    uint8_t scored[LONGEST];
+
+    (void)state;
+    for (size_t f = 0; f < FAULTS; f++) {
+        script s = {.fault = faults[f].fault, .stream = KVS_STREAM_EVAL, .at = 3};
+        kvs_data *data = make(&s);
+
+        assert_int_equal(kvs_data_sequence(ids, targets, scored, data, 1, KVS_STREAM_EVAL, 3), 0);
+        assert_true(kvs_data_sequence(ids, targets, scored, data, 1, KVS_STREAM_EVAL, 4) > 0);
+        kvs_data_free(data);
+    }
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+/* Two steps, then one that fails at sequence 19 = 2 * BATCH + 3, then the same again without the
+ * fault: the bits must be those of an undisturbed training. */
+typedef struct trial {
+    script scripts[RANKS_MAX];
+    size_t ranks;
+    fault fault;
+    kvsi_shard_stage shard;
+    int deterministic;
+    double losses[4];
+    float weights[RANKS_MAX][8]; /* the taps after the last step */
+    kvs_status failed, evaluated;
+    char message[RANKS_MAX][512];
+    uint64_t steps;
+    int changed[RANKS_MAX]; /* weights or moments, by the failed step */
+} trial;
+
+static uint64_t fingerprint(kvs_trainer *trainer)
+{
+    const kvsi_training_state s = kvsi_trainer_state(trainer);
+    const size_t count = s.layout->total; /* what this rank has at least */
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits[3];
+
+        memcpy(&bits[0], &s.mean[i], sizeof bits[0]);
+        memcpy(&bits[1], &s.square[i], sizeof bits[1]);
+        memcpy(&bits[2], &s.model->parameters[i], sizeof bits[2]);
+        for (size_t k = 0; k < 3; k++)
+            sum = (sum ^ bits[k]) * UINT64_C(0x100000001b3);
+    }
+    return sum;
+}
+
+static kvs_status steps_with_a_fault(trial *t, script *s, kvs_trainer *trainer,
+                                     const kvs_comm *comm, kvs_err *err)
+{
+    kvs_evaluation evaluation = {.size = sizeof evaluation};
+    const kvs_step_record *record;
+    kvs_err why = {0};
+    kvs_status failed;
+    uint64_t before;
+
+    for (size_t i = 0; i < 2; i++) {
+        TRY(kvs_trainer_step(&record, trainer, err));
+        if (comm->rank == 0)
+            t->losses[i] = record->loss;
+    }
+    s->fault = t->fault;
+    s->at = 19;
+    before = fingerprint(trainer);
+    failed = t->fault == NOTHING ? KVS_OK : kvs_trainer_step(&record, trainer, &why);
+    if (comm->rank == 0) {
+        t->failed = failed;
+        t->steps = kvs_trainer_steps(trainer);
+    }
+    t->changed[comm->rank] = fingerprint(trainer) != before;
+    snprintf(t->message[comm->rank], sizeof t->message[0], "%s", why.message);
+    s->stream = KVS_STREAM_EVAL; /* and an evaluation */
+    if (t->fault != NOTHING) {
+        failed = kvs_trainer_evaluate(&evaluation, trainer, 64, &why);
+        if (comm->rank == 0)
+            t->evaluated = failed;
+    }
+    s->fault = NOTHING;
+    TRY(kvs_trainer_step(&record, trainer, err));
+    if (comm->rank == 0)
+        t->losses[2] = record->loss;
+    TRY(kvs_trainer_evaluate(&evaluation, trainer, 64, err));
+    if (comm->rank == 0)
+        t->losses[3] = evaluation.loss;
+    return KVS_OK;
+}
+
+static void run_rank(kvs_comm *comm, void *user)
+{
+    trial *t = user;
+    const kvs_runtime_options options = {.size = sizeof options,
+                                         .threads = 1,
+                                         .comm = comm,
+                                         .shard_parameters = t->shard == KVSI_SHARD_PARAMETERS};
+    script *s = &t->scripts[comm->rank];
+    kvs_train_config config = training();
+    kvs_data *data = make(s);
+    kvs_runtime *rt = NULL;
+    kvs_model *model = NULL;
+    kvs_trainer *trainer = NULL;
+    kvs_err err = {0};
+    kvs_status st;
+
+    config.shard = t->shard;
+    config.deterministic = t->deterministic;
+    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
+    model = make_model(rt);
+    TRY_OUT(kvs_trainer_create(&trainer, model, data, &config, &err));
+    TRY_OUT(steps_with_a_fault(t, s, trainer, comm, &err));
+    TRY_OUT(kvs_model_read_tensor(t->weights[comm->rank], 8, model,
+                                  "model.layers.0.self_attn.k_shift", &err));
+out:
+    if (st != KVS_OK)
+        snprintf(t->message[comm->rank], sizeof t->message[0], "%s", err.message);
+    kvs_trainer_free(trainer);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    kvs_data_free(data);
+}
+
+static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int deterministic)
+{
+    trial usual = {.ranks = ranks, .shard = shard, .deterministic = deterministic};
+
+    ranks_run(ranks, run_rank, &usual);
+    assert_true(usual.losses[3] > 0);
+    for (size_t f = 0; f < FAULTS; f++) {
+        trial t = {.ranks = ranks,
+                   .shard = shard,
+                   .deterministic = deterministic,
+                   .fault = faults[f].fault};
+
+        ranks_run(ranks, run_rank, &t);
+        assert_int_equal(t.failed, faults[f].status);
+        assert_int_equal(t.evaluated, faults[f].status);
+        assert_int_equal(t.steps, 2);
+        for (size_t r = 0; r < ranks; r++) {
+            assert_false(t.changed[r]);
+            if (!strstr(t.message[r], faults[f].message))
+                fail_msg("rank %zu of %zu: '%s', expected '%s'", r, ranks, t.message[r],
+                         faults[f].message);
+        }
+        assert_memory_equal(t.losses, usual.losses, sizeof t.losses);
+        assert_memory_equal(t.weights, usual.weights, sizeof t.weights);
+    }
+}
+
+static void a_bad_sequence_changes_nothing(void **state)
+{
+    (void)state;
+    faults_leave_no_trace(1, KVSI_SHARD_NONE, 0);
+    faults_leave_no_trace(1, KVSI_SHARD_NONE, 1);
+}
+
+static void nor_on_any_rank(void **state)
+{
+    (void)state;
+    faults_leave_no_trace(2, KVSI_SHARD_NONE, 0);
+    faults_leave_no_trace(2, KVSI_SHARD_OPTIMIZER, 0);
+    faults_leave_no_trace(4, KVSI_SHARD_GRADIENTS, 1);
+    faults_leave_no_trace(4, KVSI_SHARD_PARAMETERS, 0);
+}
+
+/* ---- whole runs ------------------------------------------------------------------------------ */
+
+static void read_weights(float out[8], const kvs_model *model)
+{
+    assert_int_equal(kvs_model_read_tensor(out, 8, model, "model.layers.0.self_attn.k_shift", NULL),
+                     KVS_OK);
+}
+
+/* Trains in the folder; `taps` receives the weights at the end. */
+static kvs_status run_in(const char *dir, script *s, kvs_resume resume, float taps[8], kvs_err *err)
+{
+    kvs_train_config config = training();
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *model = make_model(rt);
+    kvs_data *data = make(s);
+    kvs_train_options options;
+    kvs_status st;
+
+    config.eval_sequences = 20;
+    config.checkpoint_every = 2;
+    kvs_train_options_init(&options, sizeof options);
+    options.out = dir;
+    options.resume = resume;
+    st = kvs_train(NULL, model, data, &config, &options, err);
+    read_weights(taps, model);
+    kvs_data_free(data);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    return st;
+}
+
+static void a_run_that_stops_can_be_resumed(void **state)
+{
+    char *base = support_make_dir(), *whole = kvsi_path_join(base, "whole");
+    script usual = {.fault = NOTHING};
+    float expected[8], found[8];
+    kvs_err err;
+
+    (void)state;
+    if (run_in(whole, &usual, KVS_RESUME_NEVER, expected, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    for (size_t f = 0; f < FAULTS; f++)
+        for (int late = 0; late < 2; late++) { /* in step 2, before any checkpoint, and in step 5 */
+            char name[32], *dir;
+            script s = {.fault = faults[f].fault, .at = late ? 35 : 12};
+
+            snprintf(name, sizeof name, "%zu-%d", f, late);
+            dir = kvsi_path_join(base, name);
+            assert_int_equal(run_in(dir, &s, KVS_RESUME_NEVER, found, &err), faults[f].status);
+            assert_non_null(strstr(err.message, "training sequence"));
+            s.fault = NOTHING;
+            if (run_in(dir, &s, KVS_RESUME_AUTO, found, &err) != KVS_OK)
+                fail_msg("%s", err.message);
+            assert_memory_equal(found, expected, sizeof found);
+            kvsi_free(dir);
+        }
+    kvsi_free(whole);
+    support_remove_dir(base);
+}
+
+/* A batch without any target has no mean loss. */
+static size_t no_targets(void *user, uint64_t seed, kvs_stream stream, uint64_t index, int32_t *ids,
+                         int32_t *targets, uint8_t *scored)
+{
+    (void)user, (void)seed, (void)stream, (void)scored;
+    ids[0] = (int32_t)(index % VOCAB);
+    targets[0] = -1;
+    return 1;
+}
+
+static void a_step_needs_a_target(void **state)
+{
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *model = make_model(rt);
+    const kvs_train_config config = training();
+    kvs_data_source source;
+    kvs_data *data;
+    kvs_trainer *trainer;
+    uint64_t before;
+    kvs_err err;
+
+    (void)state;
+    kvs_data_source_init(&source, sizeof source);
+    source.vocab = VOCAB;
+    source.max_length = 2;
+    source.sequence = no_targets;
+    assert_int_equal(kvs_data_create_callback(&data, &source, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, model, data, &config, NULL), KVS_OK);
+    before = fingerprint(trainer);
+    assert_int_equal(kvs_trainer_step(NULL, trainer, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "step 1: none of its 8 sequences has a target");
+    assert_true(fingerprint(trainer) == before);
+    assert_int_equal(kvs_trainer_steps(trainer), 0);
+    kvs_trainer_free(trainer);
+    kvs_data_free(data);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequences_are_those_of_the_function),
+        cmocka_unit_test(a_bad_sequence_is_none),
+        cmocka_unit_test(a_bad_sequence_changes_nothing),
+        cmocka_unit_test(nor_on_any_rank),
+        cmocka_unit_test(a_run_that_stops_can_be_resumed),
+        cmocka_unit_test(a_step_needs_a_target),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
