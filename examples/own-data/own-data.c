@@ -1,6 +1,6 @@
 /* Trains on arrays of this program: every n-th letter, such as A C E G ..., then one of them again,
- * and a loss only on the letter that follows it.  Checkpoints go to the folder argv[1]: after kill -9
- * the program continues from the newest one, and the model it writes has the same bytes. */
+ * and a loss only on the letter that follows it.  Checkpoints go to the folder argv[1]: after
+ * kill -9 the program continues from the newest one, and writes a model of the same bytes. */
 #include <kvshift/kvshift.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -486,8 +486,8 @@ KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_e
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
  * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  They
- * need not be possible for the model's form.  Form data has no taps: ::KVS_E_UNSUPPORTED.  Copies of
- * the session have the same taps.  Sessions with different taps never share a pass. */
+ * need not be possible for the model's form.  Form data has no taps: ::KVS_E_UNSUPPORTED.  Copies
+ * of the session have the same taps.  Sessions with different taps never share a pass. */
 KVS_API kvs_status kvs_session_set_taps(kvs_session *session, size_t layer, unsigned target,
                                         size_t head, const double *taps, kvs_err *err);
 

@@ -1,5 +1,5 @@
-/* base/sized.h - public structs that start with `size_t size`, so that later versions can add fields
- * at the end.
+/* base/sized.h - public structs that start with `size_t size`, so that later versions can add
+ * fields at the end.
  *
  * A program that was built with an older header passes a smaller struct: fields that it does not
  * have keep their defaults.  A program that was built with a newer header passes a larger one: it

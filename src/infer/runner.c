@@ -164,7 +164,9 @@ static kvs_status check_feeds(const kvs_runner *r, const kvsi_feed_list *feeds, 
         const kvs_feed feed = kvsi_feed_at(feeds, f);
         char who[48];
 
-        snprintf(who, sizeof who, feeds->count > 1 ? "sequence %zu: " : "", f);
+        who[0] = '\0';
+        if (feeds->count > 1)
+            snprintf(who, sizeof who, "sequence %zu: ", f);
         TRY(check_size(feeds, f, err));
         if (!feed.session)
             return kvsi_fail(err, KVS_E_INVALID, "%ssession is NULL", who);
@@ -190,8 +192,8 @@ static int32_t target_at(const kvs_feed *feed, size_t index)
     return feed->best ? 0 : -1;
 }
 
-/* Adds up to `left` tokens of a feed to the batch; returns how many.  Sessions whose taps differ run
- * in different passes. */
+/* Adds up to `left` tokens of a feed to the batch; returns how many.  Sessions whose taps differ
+ * run in different passes. */
 static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
 {
     kvs_session *s = feed->session;

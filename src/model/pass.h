@@ -141,8 +141,8 @@ kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, rea
 /* ---- rows of the loaded batch, or the last rows of states ----
  *
  * `many`: the rows were computed in a pass of more than KVSI_FEW_ROWS tokens, and go through the
- * head in the same way: a result then has the same bits whatever else is asked for.  Rows of smaller
- * passes must be asked for at most KVSI_FEW_ROWS at a time. */
+ * head in the same way: a result then has the same bits whatever else is asked for.  Rows of
+ * smaller passes must be asked for at most KVSI_FEW_ROWS at a time. */
 
 static inline int kvsi_pass_has_many(const kvsi_pass *pass)
 {
