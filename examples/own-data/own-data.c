@@ -1,6 +1,6 @@
-/* Trains on arrays of this program: letters like A B D E G ..., then one of them again, and a loss
- * only on the letter that follows it.  Checkpoints go to the folder argv[1]: after kill -9, the
- * program continues from the newest one, and the model it writes at the end has the same bytes. */
+/* Trains on arrays of this program: every n-th letter, such as A C E G ..., then one of them again,
+ * and a loss only on the letter that follows it.  Checkpoints go to the folder argv[1]: after kill -9
+ * the program continues from the newest one, and the model it writes has the same bytes. */
 #include <kvshift/kvshift.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,33 +14,35 @@ static kvs_err err;
 
 static void check(kvs_status status)
 {
-    if (status == KVS_OK)
-        return;
-    fprintf(stderr, "own-data: %s\n", err.message);
-    exit(1);
+    if (status != KVS_OK) {
+        fprintf(stderr, "own-data: %s\n", err.message);
+        exit(1);
+    }
 }
 
 static void make_sequence(size_t s)
 {
-    static uint64_t random = 1;
-    int32_t *row = ids + s * LENGTH;
-
-    row[0] = (int32_t)(s % LETTERS);
-    for (size_t i = 1; i < LENGTH - 2; i++) { /* the next letter or the one after it */
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        row[i] = (row[i - 1] + 1 + (int32_t)(random >> 63)) % LETTERS;
-    }
-    row[LENGTH - 2] = row[s % (LENGTH - 3)];
-    row[LENGTH - 1] = row[s % (LENGTH - 3) + 1];
+    const size_t first = s % LETTERS, n = 1 + s / LETTERS % 5, again = s / 131 % (LENGTH - 3);
+    for (size_t i = 0; i < LENGTH; i++) /* the last two are letters `again` and again + 1 */
+        ids[s * LENGTH + i] =
+            (int32_t)((first + n * (i < LENGTH - 2 ? i : again + i - (LENGTH - 2))) % LETTERS);
     mask[s * LENGTH + LENGTH - 2] = 1;
     starts[s + 1] = starts[s] + LENGTH;
+}
+
+static int print_letter(void *user, const kvs_generated *token)
+{
+    return fprintf(user, "A D G J M D -> %c\n", 'A' + token->id) < 0;
 }
 
 int main(int argc, char **argv)
 {
     const char *const set[][2] = {{"shift", "kv"}, {"vocab", "26"}, {"dim", "64"}, {"layers", "1"}};
-    const char *dir = argc > 1 ? argv[1] : "own-data.run", *prompt = "KLNOQRTN";
+    const char *dir = argc > 1 ? argv[1] : "own-data.run";
     const kvs_batch train = {sizeof train, SEQUENCES, starts, ids, .mask = mask};
+    const kvs_sampling best = {.size = sizeof best, .temperature = 0, .top_p = 1};
+    const int32_t prompt[] = {0, 3, 6, 9, 12, 3}; /* A D G J M D */
+    const kvs_generate_options how = {sizeof how, 1, &best, .token = print_letter, .user = stdout};
     kvs_model_config *shape;
     kvs_train_config *config;
     kvs_runtime *runtime;
@@ -49,7 +51,6 @@ int main(int argc, char **argv)
     kvs_trainer *trainer;
     kvs_session *session;
     uint64_t step;
-    float logits[LETTERS];
 
     for (size_t s = 0; s < SEQUENCES; s++)
         make_sequence(s);
@@ -73,7 +74,5 @@ int main(int argc, char **argv)
     }
     check(kvs_model_save(model, dir, &err));
     check(kvs_session_create(&session, model, NULL, &err));
-    for (const char *c = prompt; *c; c++)
-        check(kvs_session_feed(session, &(int32_t){*c - 'A'}, 1, logits, &err));
-    printf("%s -> %c\n", prompt, 'A' + kvs_logits_best(logits, LETTERS));
+    check(kvs_generate(NULL, session, prompt, sizeof prompt / sizeof *prompt, &how, &err));
 }

@@ -53,8 +53,8 @@ typedef struct kvsi_alias {
     int value, also_value;
 } kvsi_alias;
 
-/* Functions that set and read a configuration by the names of its settings.  `get` writes a text that
- * `set` takes; "" is an empty list. */
+/* Functions that set and read a configuration by the names of its settings.  `get` writes a text
+ * that `set` takes; "" is an empty list. */
 typedef struct kvsi_setting_access {
     kvs_status (*set)(void *config, const char *name, const char *value, kvs_err *err);
     kvs_status (*get)(char *out, size_t size, const void *config, const char *name, kvs_err *err);
@@ -74,8 +74,8 @@ typedef struct kvsi_setting {
     char letter;      /* of the short option, -t; 0 = none */
     kvsi_setting_kind kind;
     size_t offset; /* of the field within its struct */
-    /* NULL = the value is in the field.  Otherwise the field is a pointer to a configuration that is
-     * set and read by name; the kind is a flag, a number, a choice or a list of numbers. */
+    /* NULL = the value is in the field.  Otherwise the field is a pointer to a configuration that
+     * is set and read by name; the kind is a flag, a number, a choice or a list of numbers. */
     const kvsi_setting_access *access;
     const char *group;       /* heading in the help, section of a configuration file */
     const char *placeholder; /* "N", "DIR" in the help; flags have none */

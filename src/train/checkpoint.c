@@ -33,8 +33,8 @@ kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state
 {
     if (state->model->comm->rank == 0)
         return write_as_first(ckpt_dir, state, is_best, err);
-    if (state->model->shards)
-        TRY(kvs_model_save(state->model, "", err)); /* sends this rank's part of the weights */
+    if (state->model->shards) /* sends this rank's part of the weights */
+        TRY(kvs_model_save(state->model, ckpt_dir, err));
     return kvsi_moments_write(NULL, state, err);
 }
 

@@ -8,7 +8,7 @@
 static kvs_status need_dir(const char *dir, kvs_err *err)
 {
     NEED(dir);
-    return *dir ? KVS_OK : kvsi_fail(err, KVS_E_INVALID, "dir is ''");
+    return *dir ? KVS_OK : kvsi_fail(err, KVS_E_INVALID, "dir is empty");
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a configuration that can only be set and read by name ------------------------------------ */
+/* ---- a configuration that can only be set and read by name ----------------------------------- */
 
 enum { SETTINGS = 7, VALUE_SIZE = 64 };
 

@@ -678,7 +678,7 @@ static void null_arguments_are_refused(void **state)
     assert_int_equal(kvs_trainer_save(f.trainer, NULL, 0, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "dir is NULL");
     assert_int_equal(kvs_trainer_save(f.trainer, "", 0, &err), KVS_E_INVALID);
-    assert_string_equal(err.message, "dir is ''");
+    assert_string_equal(err.message, "dir is empty");
     assert_int_equal(kvs_trainer_load(&step, NULL, "x", &err), KVS_E_INVALID);
     assert_string_equal(err.message, "trainer is NULL");
     assert_int_equal(kvs_trainer_load(&step, f.trainer, NULL, &err), KVS_E_INVALID);

@@ -1,4 +1,5 @@
-/* cli/options/config_file.h - reads settings from a TOML or JSON file and passes them to a callback.
+/* cli/options/config_file.h - reads settings from a TOML or JSON file and passes them to a
+ * callback.
  *
  * The same settings in both formats.  A file is JSON if its name ends in .json or its first
  * character is {, otherwise TOML:

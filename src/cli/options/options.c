@@ -298,8 +298,8 @@ static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_comman
                        : kvsi_setting_store(&row, settings, origin, a->text, err);
 }
 
-/* In the order of precedence.  Values that others replace are checked, so that a bad one is an error
- * all the same. */
+/* In the order of precedence.  Values that others replace are checked, so that a bad one is an
+ * error all the same. */
 kvs_status kvsi_options_apply(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, kvs_err *err)
 {

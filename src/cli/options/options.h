@@ -61,7 +61,7 @@ typedef struct kvsi_command_options {
     const char *const
         *groups;      /* that come last in the help, in this order; the others come as their
                                   rows do.  Ends with NULL; NULL = none */
-    int takes_config; /* also has --config FILE and --print-config, see cli/options/options_config.h */
+    int takes_config; /* also has --config FILE and --print-config, see options_config.h */
 } kvsi_command_options;
 
 /* The number of rows of all tables, without --config and --print-config. */
