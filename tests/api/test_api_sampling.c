@@ -131,7 +131,7 @@ static void test_generate(void **state)
     expect_ok(kvs_tokenizer_load(&bytes, "bytes", &err));
     options.tokenizer = bytes;
     options.stops = NULL;
-    expect_invalid("stops", kvs_generate(&finish, session, prompt, 2, &options, &err));
+    expect_invalid("stop", kvs_generate(&finish, session, prompt, 2, &options, &err));
     options.stop_count = 0;
     options.tokenizer = NULL;
     kvs_tokenizer_free(bytes);
