@@ -42,6 +42,12 @@ size_t kvs_data_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, const 
 
 void kvs_task_word(char *out, size_t size, const kvs_data *task, int32_t id)
 {
+    if (!out || size == 0)
+        return;
+    if (!task) {
+        *out = '\0';
+        return;
+    }
     if (task->ops->word)
         task->ops->word(task, id, out, size);
     else

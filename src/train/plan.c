@@ -137,6 +137,10 @@ out:
 kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
                           const kvs_data *task, const kvs_train_config *train, kvs_err *err)
 {
+    NEED(out);
+    NEED(rt);
+    NEED(config);
+    NEED(train);
     return plan_ranks(out, rt, config, task, train, rt->comm->size, err);
 }
 
@@ -176,6 +180,13 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
     kvs_cluster_plan c = {.step_seconds = 0};
     double gradients, weights, tokens;
 
+    NEED(out);
+    NEED(rt);
+    NEED(config);
+    NEED(train);
+    NEED(cluster);
+    if (cluster->ranks < 1)
+        return kvsi_fail(err, KVS_E_INVALID, "a cluster has 0 ranks, expected at least 1");
     if (!(cluster->flops > 0) || !(cluster->link_bytes > 0) || !(cluster->memory_bytes > 0))
         return kvsi_fail(err, KVS_E_INVALID, "a cluster's speeds must be above 0");
     TRY(plan_ranks(&c.plan, rt, config, task, train, cluster->ranks, err));

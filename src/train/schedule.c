@@ -7,9 +7,12 @@
 
 double kvs_learning_rate(const kvs_train_config *config, uint64_t step)
 {
-    const double floor = config->lr * config->lr_floor;
+    double floor;
     double progress; /* 0 right after the warm-up, 1 at the last step */
 
+    if (!config)
+        return NAN;
+    floor = config->lr * config->lr_floor;
     if (step < config->warmup)
         return config->lr * (double)step / (double)config->warmup;
     if (config->schedule == KVSI_SCHEDULE_CONSTANT || config->steps <= config->warmup)
