@@ -27,8 +27,8 @@
  *     kvs_bench_train_options o = {.config = config, .batch = m.batch, .length = m.length};
  *     kvs_bench_training *b;          kvs_bench_training_create(&b, rt, &o, &err);
  *     for (i = 0; i < KVS_BENCH_WARMUP + m.steps; i++)
- *         kvs_bench_training_round(b, NULL, &err);
- *     kvs_bench_train_result result;  kvs_bench_training_get(b, &result, &err);
+ *         kvs_bench_training_round(NULL, b, &err);
+ *     kvs_bench_train_result result;  kvs_bench_training_get(&result, b, &err);
  *     kvs_bench_training_free(b);
  */
 #ifndef KVSHIFT_LAB_H
@@ -481,11 +481,11 @@ KVS_API void kvs_bench_training_free(kvs_bench_training *bench);
 KVS_API kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir,
                                            kvs_err *err);
 /** One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
-KVS_API kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out,
+KVS_API kvs_status kvs_bench_training_round(kvs_bench_round *out, kvs_bench_training *bench,
                                             kvs_err *err);
 /** The result of all rounds so far. */
-KVS_API kvs_status kvs_bench_training_get(const kvs_bench_training *bench,
-                                          kvs_bench_train_result *out, kvs_err *err);
+KVS_API kvs_status kvs_bench_training_get(kvs_bench_train_result *out,
+                                          const kvs_bench_training *bench, kvs_err *err);
 
 /* ---- inference ------------------------------------------------------------------------------- */
 
@@ -526,8 +526,8 @@ KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
 /** One prompt and one generation with each model. */
 KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err);
 /** The result of all rounds so far. */
-KVS_API kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench,
-                                           kvs_bench_infer_result *out, kvs_err *err);
+KVS_API kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out,
+                                           const kvs_bench_inference *bench, kvs_err *err);
 
 /* ---- theory --------------------------------------------------------------------------------- */
 
@@ -889,15 +889,15 @@ KVS_API double kvs_repro_seconds(const kvs_repro *repro);
 /** Executes the plan.  The folder then contains runs/ (run folders as kvs_train writes them),
  * results.json (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and
  * page.md.  *finished is 0 if it was stopped.  Only rank 0 has the claims. */
-KVS_API kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err);
+KVS_API kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err);
 /** The claims with their verdicts; NULL past the end. */
 KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 
 /** Joins the finished experiments in `dir` and its folders into one self-contained page. */
-KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
+KVS_API kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *html,
                                     kvs_err *err);
 /** Writes their claims and verdicts as one Markdown table with links to the folders. */
-KVS_API kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
+KVS_API kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *markdown,
                                      kvs_err *err);
 
 #ifdef __cplusplus

@@ -284,7 +284,7 @@ static double weight_bytes(const kvs_model *m)
     return bytes;
 }
 
-kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_infer_result *out,
+kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_inference *bench,
                                    kvs_err *err)
 {
     const kvs_bench_inference *b = bench;

@@ -165,7 +165,7 @@ static kvs_status add_unshifted(kvs_bench_training *b, kvs_err *err)
     return contender_init(&b->unshifted, b, b->plain, &config, err);
 }
 
-kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out, kvs_err *err)
+kvs_status kvs_bench_training_round(kvs_bench_round *out, kvs_bench_training *bench, kvs_err *err)
 {
     int counts;
     kvs_bench_round round = {.unshifted_seconds = NAN};
@@ -195,7 +195,7 @@ kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *
     return KVS_OK;
 }
 
-kvs_status kvs_bench_training_get(const kvs_bench_training *bench, kvs_bench_train_result *out,
+kvs_status kvs_bench_training_get(kvs_bench_train_result *out, const kvs_bench_training *bench,
                                   kvs_err *err)
 {
     const kvs_bench_training *b = bench;

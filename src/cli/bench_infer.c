@@ -271,7 +271,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
                                        err));
     for (size_t i = 0; i <= s->rounds; i++)
         TRY_OUT(kvs_bench_inference_round(bench, err));
-    TRY_OUT(kvs_bench_inference_get(bench, &found, err));
+    TRY_OUT(kvs_bench_inference_get(&found, bench, err));
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else

@@ -213,7 +213,7 @@ static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_train_opt
 
         if (c != '\n')
             continue;
-        st = kvs_bench_training_round(bench, &round, err);
+        st = kvs_bench_training_round(&round, bench, err);
         if (st != KVS_OK)
             return st;
         printf("{\"seconds\": %.9g, \"loss\": %.9g, \"peak\": %.9g}\n", round.seconds, round.loss,
@@ -226,7 +226,7 @@ static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_train_opt
 static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *err)
 {
     for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++) {
-        TRY(kvs_bench_training_round(bench, NULL, err));
+        TRY(kvs_bench_training_round(NULL, bench, err));
     }
     return KVS_OK;
 }
@@ -296,7 +296,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     if (s->save)
         TRY_OUT(save(bench, s->save, err));
     TRY_OUT(s->paced ? run_paced(bench, &o, err) : run_steps(bench, steps, err));
-    TRY_OUT(kvs_bench_training_get(bench, &result, err));
+    TRY_OUT(kvs_bench_training_get(&result, bench, err));
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
     else

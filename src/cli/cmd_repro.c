@@ -250,7 +250,7 @@ static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settin
     if (!s->quiet && is_first)
         announce(stderr, repro, o, kvs_comm_size(comm));
     kvsi_catch_stop();
-    TRY_OUT(kvs_repro_run(repro, &finished, err));
+    TRY_OUT(kvs_repro_run(&finished, repro, err));
     if (!is_first)
         goto out;
     if (!finished)

@@ -86,9 +86,9 @@ static kvs_status run_report(void *data, const kvsi_call *call, kvs_err *err)
     else
         kvsi_text_format(&path, "%s/report.html", dir);
     TRY_OUT(kvsi_text_check(&path, err));
-    TRY_OUT(kvs_repro_report(dir, path.data, &experiments, err));
+    TRY_OUT(kvs_repro_report(&experiments, dir, path.data, err));
     if (s->markdown)
-        TRY_OUT(kvs_repro_summary(dir, s->markdown, &experiments, err));
+        TRY_OUT(kvs_repro_summary(&experiments, dir, s->markdown, err));
     printf("%zu experiment%s: %s%s%s\n", experiments, experiments == 1 ? "" : "s", path.data,
            s->markdown ? ", " : "", s->markdown ? s->markdown : "");
 out:

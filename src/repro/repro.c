@@ -270,7 +270,7 @@ static kvs_status require_text(const kvs_repro *r, kvs_err *err)
                      r->experiment->about.name, kvs_scale_name(r->options->scale));
 }
 
-kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
+kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err)
 {
     int stopped = 0;
     kvs_status st;

@@ -123,7 +123,7 @@ static void add_overview(kvsi_page *page, const collection *c)
     kvsi_page_table(page, &table);
 }
 
-kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments, kvs_err *err)
+kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *html, kvs_err *err)
 {
     collection c = {0};
     kvsi_page page = {0};
@@ -181,7 +181,7 @@ static void add_claims(kvsi_table *table, const kvsi_saved *saved, size_t total[
     }
 }
 
-kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
+kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *markdown,
                              kvs_err *err)
 {
     kvsi_table table = {.left = 5};

@@ -86,13 +86,13 @@ static void test_bench_training(void **state)
                      kvs_bench_training_create(&bench, api_runtime, &options, &err));
     options.length = 4;
     expect_ok(kvs_bench_training_create(&bench, api_runtime, &options, &err));
-    expect_needed(bench, kvs_bench_training_round(NULL, &round, &err));
-    expect_invalid("round", kvs_bench_training_get(bench, result, &err)); /* nothing measured */
+    expect_needed(bench, kvs_bench_training_round(&round, NULL, &err));
+    expect_invalid("round", kvs_bench_training_get(result, bench, &err)); /* nothing measured */
     for (int i = 0; i < KVS_BENCH_WARMUP + 1; i++)
-        expect_ok(kvs_bench_training_round(bench, i == 0 ? NULL : &round, &err));
-    expect_needed(bench, kvs_bench_training_get(NULL, result, &err));
-    expect_needed(out, kvs_bench_training_get(bench, NULL, &err));
-    expect_ok(kvs_bench_training_get(bench, result, &err));
+        expect_ok(kvs_bench_training_round(i == 0 ? NULL : &round, bench, &err));
+    expect_needed(bench, kvs_bench_training_get(result, NULL, &err));
+    expect_needed(out, kvs_bench_training_get(NULL, bench, &err));
+    expect_ok(kvs_bench_training_get(result, bench, &err));
     assert_int_equal(result->rounds, 1);
     expect_needed(bench, kvs_bench_training_save(NULL, api_dir, &err));
     expect_needed(dir, kvs_bench_training_save(bench, NULL, &err));
@@ -135,9 +135,9 @@ static void test_bench_inference(void **state)
     expect_needed(bench, kvs_bench_inference_round(NULL, &err));
     for (int i = 0; i < 2; i++)
         expect_ok(kvs_bench_inference_round(bench, &err));
-    expect_needed(bench, kvs_bench_inference_get(NULL, &result, &err));
-    expect_needed(out, kvs_bench_inference_get(bench, NULL, &err));
-    expect_ok(kvs_bench_inference_get(bench, &result, &err));
+    expect_needed(bench, kvs_bench_inference_get(&result, NULL, &err));
+    expect_needed(out, kvs_bench_inference_get(NULL, bench, &err));
+    expect_ok(kvs_bench_inference_get(&result, bench, &err));
     assert_int_equal(result.rounds, 1);
     kvs_bench_inference_free(bench);
     expect_nothing(kvs_bench_inference_free(NULL));
@@ -366,15 +366,15 @@ static void test_experiments(void **state)
     expect_null(kvs_repro_run_at(repro, SIZE_MAX));
     expect_null(kvs_repro_claim(repro, 0));
     assert_true(kvs_repro_seconds(repro) >= 0);
-    expect_needed(repro, kvs_repro_run(NULL, &finished, &err));
-    expect_invalid("", kvs_repro_run(repro, &finished, &err)); /* a plan without a folder */
+    expect_needed(repro, kvs_repro_run(&finished, NULL, &err));
+    expect_invalid("", kvs_repro_run(&finished, repro, &err)); /* a plan without a folder */
     kvs_repro_free(repro);
 
     options.out = api_path("experiment");
     options.progress = stop_at_once;
     expect_ok(kvs_repro_create(&repro, api_runtime, name, &options, &err));
-    expect_needed(finished, kvs_repro_run(repro, NULL, &err));
-    expect_ok(kvs_repro_run(repro, &finished, &err));
+    expect_needed(finished, kvs_repro_run(NULL, repro, &err));
+    expect_ok(kvs_repro_run(&finished, repro, &err));
     assert_int_equal(finished, 0);
     kvs_repro_free(repro);
     expect_null(kvs_repro_experiment(NULL));
@@ -383,14 +383,14 @@ static void test_experiments(void **state)
     expect_nan(kvs_repro_seconds(NULL));
     expect_nothing(kvs_repro_free(NULL));
 
-    expect_needed(dir, kvs_repro_report(NULL, api_path("a.html"), &experiments, &err));
-    expect_needed(html, kvs_repro_report(api_dir, NULL, &experiments, &err));
+    expect_needed(dir, kvs_repro_report(&experiments, NULL, api_path("a.html"), &err));
+    expect_needed(html, kvs_repro_report(&experiments, api_dir, NULL, &err));
     expect_status(KVS_E_IO, "no-folder",
-                  kvs_repro_report(api_path("no-folder"), api_path("a.html"), &experiments, &err));
-    expect_needed(dir, kvs_repro_summary(NULL, api_path("a.md"), &experiments, &err));
-    expect_needed(markdown, kvs_repro_summary(api_dir, NULL, &experiments, &err));
+                  kvs_repro_report(&experiments, api_path("no-folder"), api_path("a.html"), &err));
+    expect_needed(dir, kvs_repro_summary(&experiments, NULL, api_path("a.md"), &err));
+    expect_needed(markdown, kvs_repro_summary(&experiments, api_dir, NULL, &err));
     expect_status(KVS_E_IO, "no-folder",
-                  kvs_repro_summary(api_path("no-folder"), api_path("a.md"), &experiments, &err));
+                  kvs_repro_summary(&experiments, api_path("no-folder"), api_path("a.md"), &err));
 }
 
 int main(void)

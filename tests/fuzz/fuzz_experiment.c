@@ -12,7 +12,7 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     kvs_status st;
 
     fuzz_unpack(names, data, size);
-    st = kvs_repro_report(".", "report.html", &experiments, err);
+    st = kvs_repro_report(&experiments, ".", "report.html", err);
     fuzz_expect((st == KVS_OK) == (experiments == 1), "a report of one experiment");
     return st;
 }

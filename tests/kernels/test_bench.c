@@ -159,11 +159,11 @@ static kvs_bench_train_result train(kvs_runtime *rt, const kvs_bench_train_optio
 
     if (kvs_bench_training_create(&b, rt, o, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvs_bench_training_get(b, &result, &err), KVS_E_INVALID); /* nothing yet */
+    assert_int_equal(kvs_bench_training_get(&result, b, &err), KVS_E_INVALID); /* nothing yet */
     for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++)
-        if (kvs_bench_training_round(b, NULL, &err) != KVS_OK)
+        if (kvs_bench_training_round(NULL, b, &err) != KVS_OK)
             fail_msg("%s", err.message);
-    assert_int_equal(kvs_bench_training_get(b, &result, &err), KVS_OK);
+    assert_int_equal(kvs_bench_training_get(&result, b, &err), KVS_OK);
     kvs_bench_training_free(b);
     return result;
 }
