@@ -283,8 +283,11 @@ int kvsi_state_same_taps(const kvsi_state *x, const kvsi_state *y)
     for (size_t i = 0; i < x->taps->count; i++) {
         const head_taps *a = &x->taps->heads[i], *b = &y->taps->heads[i];
 
-        if (compare(a, b) != 0 || memcmp(a->taps, b->taps, sizeof a->taps) != 0)
+        if (compare(a, b) != 0)
             return 0;
+        for (size_t j = 0; j < sizeof a->taps / sizeof *a->taps; j++)
+            if (a->taps[j] != b->taps[j])
+                return 0;
     }
     return 1;
 }
