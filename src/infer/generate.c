@@ -34,8 +34,11 @@ static kvs_status check(const generation *g, const int32_t *prompt, size_t count
         return kvsi_fail(err, KVS_E_INVALID, "the prompt is empty, and so is the session");
     if (g->o.stop_count > 0 && !g->o.tokenizer)
         return kvsi_fail(err, KVS_E_INVALID, "stop strings need a tokenizer");
+    if (g->o.stop_count > 0 && !g->o.stops)
+        return kvsi_fail(err, KVS_E_INVALID, "stops is NULL, expected %zu strings",
+                         g->o.stop_count);
     for (size_t i = 0; i < g->o.stop_count; i++)
-        if (!g->o.stops || !g->o.stops[i])
+        if (!g->o.stops[i])
             return kvsi_fail(err, KVS_E_INVALID, "stop string %zu is NULL", i);
     return KVS_OK;
 }

@@ -426,7 +426,10 @@ static void mistakes_change_nothing(void **state)
     assert_int_equal(kvs_generate(NULL, f->session, f->prompt, 1, &options, &err), KVS_E_INVALID);
     options.stops = NULL;
     assert_int_equal(kvs_generate(NULL, f->session, f->prompt, 1, &options, &err), KVS_E_INVALID);
-    assert_string_equal(err.message, "stop string 0 is NULL");
+    assert_string_equal(err.message, "stops is NULL, expected 2 strings");
+    options.stops = (const char *const[]){"a", NULL};
+    assert_int_equal(kvs_generate(NULL, f->session, f->prompt, 1, &options, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "stop string 1 is NULL");
     assert_int_equal(r.calls, 0);
     assert_int_equal(kvs_session_length(f->session), 0);
     assert_int_equal(kvsi_memory_live(), live);

@@ -333,7 +333,31 @@ static void feed(kvs_session *session, const int32_t *ids, size_t count, kvsi_te
     keep(out, logits, sizeof logits);
 }
 
-/* Prefill, decode, fork, rewind, save, load. */
+/* Results for each token, of two calls. */
+static void feed_asking(kvs_session *session, const int32_t *ids, kvsi_text *out)
+{
+    enum { COUNT = 12, TOP = 3 };
+
+    for (size_t at = 0; at < 2 * COUNT; at += COUNT) {
+        double own[COUNT], logprobs[COUNT * TOP];
+        int32_t best[COUNT * TOP];
+        const kvs_feed feed = {.size = sizeof feed,
+                               .session = session,
+                               .ids = ids + at,
+                               .count = COUNT,
+                               .own_logprobs = own,
+                               .top = TOP,
+                               .top_ids = best,
+                               .top_logprobs = logprobs};
+
+        assert_int_equal(kvs_runner_feed(NULL, &feed, 1, NULL), KVS_OK);
+        keep(out, own + (at == 0), (COUNT - (at == 0)) * sizeof *own);
+        keep(out, best, sizeof best);
+        keep(out, logprobs, sizeof logprobs);
+    }
+}
+
+/* Prefill, decode, copy, rewind, save, load, taps of its own, results for each token. */
 static void run_session(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
     const running *r = about;
@@ -341,6 +365,7 @@ static void run_session(kvs_runtime *rt, kvsi_text *out, const void *about)
     kvs_model *model = open_model(rt, r, dir);
     const kvs_session_options options = {
         .size = sizeof(kvs_session_options), .capacity = CONTEXT, .cache = r->cache};
+    const double taps[] = {0.5, 0.25, 0.125, 0.75};
     kvs_session *session, *other;
     int32_t ids[CONTEXT];
 
@@ -361,6 +386,14 @@ static void run_session(kvs_runtime *rt, kvsi_text *out, const void *about)
     kvs_session_free(other);
     kvs_session_reset(session);
     feed(session, ids + 2, 6, out);
+    assert_int_equal(kvs_session_copy(&other, session, 4, NULL, NULL), KVS_OK);
+    feed(other, ids, 2, out);
+    kvs_session_free(other);
+    kvs_session_reset(session);
+    if (kvs_session_set_taps(session, 0, KVS_SHIFT_K, 1, taps, NULL) == KVS_OK)
+        feed(session, ids, 9, out);
+    kvs_session_reset(session);
+    feed_asking(session, ids, out);
     kvs_session_free(session);
     keep_tensors(out, model);
     kvs_model_free(model);
