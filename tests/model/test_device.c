@@ -10,6 +10,7 @@
 #include "model_files.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -351,7 +352,8 @@ static void feed_asking(kvs_session *session, const int32_t *ids, kvsi_text *out
                                .top_logprobs = logprobs};
 
         assert_int_equal(kvs_runner_feed(NULL, &feed, 1, NULL), KVS_OK);
-        keep(out, own + (at == 0), (COUNT - (at == 0)) * sizeof *own);
+        own[0] = isnan(own[0]) ? 1 : own[0]; /* the first token of the session */
+        keep(out, own, sizeof own);
         keep(out, best, sizeof best);
         keep(out, logprobs, sizeof logprobs);
     }
