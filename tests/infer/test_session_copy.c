@@ -50,8 +50,8 @@ static void check_length(const kvs_session *s, kvs_session *rewound, size_t leng
         assert_int_equal(kvs_session_capacity(copy), k ? length + 13 : kvs_session_capacity(s));
         assert_memory_equal(kvs_session_ids(copy), kvs_session_ids(s), length * sizeof *ids);
         use(found, copy, ids);
-        if (memcmp(found, expected, sizeof found) != 0)
-            fail_msg("%s: a copy of %zu tokens differs from a rewind", name, length);
+        support_expect_close(found[0], expected[0], sizeof found / sizeof **found, 0,
+                             "%s: a copy of %zu tokens", name, length);
         kvs_session_free(copy);
     }
 }
