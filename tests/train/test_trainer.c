@@ -428,7 +428,7 @@ static void accuracy_by_length_is_that_of_those_lengths(void **state)
     kvs_data *task = make_task(KVSI_LOSS_ALL); /* most rows have a target that is not scored */
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 1);
     kvs_trainer *trainer;
-    kvs_evaluation found, expected;
+    kvs_evaluation found = {.size = sizeof found}, expected;
 
     (void)state;
     config.lr = 8e-3;
