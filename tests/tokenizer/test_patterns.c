@@ -270,7 +270,7 @@ static void expect_same_matches(const char *expression, const kvsi_text *text)
 {
     oracle o = oracle_create(expression);
     kvsi_pattern *pattern;
-    kvsi_matcher *matcher;
+    kvsi_matcher *matcher = NULL;
     kvsi_search search;
     kvs_err err;
 
@@ -516,7 +516,7 @@ static void ordinary(void **state)
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
             kvsi_text text = {0};
             kvsi_pattern *pattern;
-            kvsi_matcher *matcher;
+            kvsi_matcher *matcher = NULL;
             kvsi_search search;
             kvs_err err;
 

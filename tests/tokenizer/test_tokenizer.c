@@ -319,7 +319,7 @@ static void test_ids_outside(void **state)
 static void expect_match(const char *expression, const char *text, size_t start, size_t end)
 {
     kvsi_pattern *pattern;
-    kvsi_matcher *matcher;
+    kvsi_matcher *matcher = NULL;
     kvs_err err;
     kvsi_search search;
     size_t from = 0, to = 0;
