@@ -88,8 +88,8 @@ static size_t vocab_of(const kvs_batch *part)
     return (size_t)most + 1;
 }
 
-/* Of lengths, ids, targets and scored rows as they are drawn, so that a mask and the same mask
- * written as targets have one checksum. */
+/* Computes the checksum of the sequences as draw() returns them.  A mask and targets of -1 in the
+ * same rows therefore give the same checksum. */
 static kvs_status sum_part(uint64_t *out, const kvs_batch *part, size_t longest, kvs_err *err)
 {
     int32_t *ids = kvsi_alloc(longest, sizeof *ids), *targets = kvsi_alloc(longest, sizeof *ids);

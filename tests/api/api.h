@@ -83,7 +83,7 @@ static inline void api_check_true(int holds, const char *what, const char *call,
 
 enum { API_EXTRA = 16 };
 
-/* TYPE_init() writes as many bytes as it is told, and takes NULL. */
+/* Checks that TYPE_init(p, size) writes exactly `size` bytes and accepts NULL. */
 #define expect_init(type)                                                                          \
     do {                                                                                           \
         union {                                                                                    \
