@@ -597,18 +597,22 @@ KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
 typedef struct kvs_generated {
     size_t index;   /**< 0 = the first */
     int32_t id;     /**< the token */
-    double logprob; /**< its log-probability, before temperature and filters */
-    /** Text that is certain now, without NUL; empty without a tokenizer.  The last call may have
-     * text only, with id -1. */
+    int ends;       /**< 1 = the token ends the text and is not part of it */
+    double logprob; /**< its log-probability, before temperature and filters; NaN unless
+                         kvs_generate_options.logprobs is set */
+    /** The text that can be shown now, without a NUL.  It is empty without a tokenizer, and while a
+     * character is incomplete or a stop string may have begun.  The last call may have a text but
+     * no token (id -1). */
     const char *text;
     size_t text_size; /**< in bytes */
 } kvs_generated;
 
 /** Why generation ended. */
 typedef enum kvs_finish {
-    KVS_FINISH_LENGTH, /**< max_tokens, or the session is full */
-    KVS_FINISH_EOS,    /**< a token that ends a text */
-    KVS_FINISH_STOP    /**< a stop string */
+    KVS_FINISH_LENGTH, /**< max_tokens were chosen */
+    KVS_FINISH_EOS,    /**< a token that ends a text was chosen */
+    KVS_FINISH_STOP,   /**< a stop string was generated */
+    KVS_FINISH_FULL    /**< the session is full */
 } kvs_finish;
 
 /** Options of kvs_generate(). */
@@ -617,9 +621,10 @@ typedef struct kvs_generate_options {
     size_t max_tokens;              /**< 0 = until the session is full */
     const kvs_sampling *sampling;   /**< NULL = its defaults */
     const kvs_tokenizer *tokenizer; /**< for texts and stop strings; NULL = ids only */
-    const char *const *stops;       /**< stop strings; need a tokenizer */
-    size_t stop_count;              /**< their number */
-    int ignore_eos;                 /**< go on after tokens that end a text */
+    const char *const *stops;       /**< stop strings; they need a tokenizer */
+    size_t stop_count;              /**< number of stop strings */
+    int ignore_eos;                 /**< continue after tokens that end a text */
+    int logprobs;                   /**< compute the log-probability of every token */
     /** Called with each token; non-zero stops with ::KVS_E_STOPPED. */
     int (*token)(void *user, const kvs_generated *token);
     void *user; /**< passed to the callback */
@@ -627,11 +632,11 @@ typedef struct kvs_generate_options {
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_generate_options_init(kvs_generate_options *options, size_t size);
-/** Feeds the prompt (may be empty if the session is not) to the session and continues it.  The
- * tokens that end a text are the model's, or the tokenizer's if the model has none; the callback
- * receives such a token too, without a text of its own.  With a tokenizer only tokens that it has
- * are chosen.  *finish (may be NULL) receives why it ended.  The session then holds the prompt and
- * all generated tokens but the last, also after ::KVS_E_STOPPED. */
+/** Feeds the prompt to the session and generates tokens.  The prompt may be empty if the session is
+ * not.  A token ends the text if it is one of kvs_model_eos() or the tokenizer's EOS; the callback
+ * receives it with `ends` set.  With a tokenizer, only tokens of its vocabulary are chosen.
+ * *finish (may be NULL) receives the reason for the end.  Afterwards, also after ::KVS_E_STOPPED,
+ * the session contains the prompt and all generated tokens except the last. */
 KVS_API kvs_status kvs_generate(kvs_finish *finish, kvs_session *session, const int32_t *prompt,
                                 size_t count, const kvs_generate_options *options, kvs_err *err);
 

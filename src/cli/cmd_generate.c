@@ -6,7 +6,6 @@
 #include "cli/model_input.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,169 +146,87 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* at once; otherwise it is kept for JSON */
-    kvs_session *prompted; /* has read the prompt */
-    float *prompt_logits, *logits;
-    kvs_detokenizer *detokenizer; /* NULL = no tokenizer */
+    int shows_text;        /* at once; otherwise the text is collected for JSON */
+    kvs_session *prompted; /* the prompt was fed to it */
     double prompt_seconds;
 
     /* The current sample. */
     size_t sample;
+    kvs_sampling sampling;
     int32_t *ids;
     double *logprobs;
     size_t count;
     kvsi_text text;
-    const char *finish;
     double seconds;
 } generation;
 
-static void show(generation *g, const char *text, size_t size)
+/* Names of kvs_finish. */
+static const char *const finish_names[] = {"length", "eos", "stop", "context"};
+
+/* Callback of kvs_generate: prints or collects the text, collects the tokens. */
+static int add_token(void *user, const kvs_generated *token)
 {
+    generation *g = user;
+
+    if (token->id >= 0 && !token->ends) {
+        g->logprobs[g->count] = token->logprob;
+        g->ids[g->count++] = token->id;
+    }
     if (!g->shows_text) {
-        kvsi_text_add_bytes(&g->text, text, size);
-        return;
-    }
-    fwrite(text, 1, size, stdout);
-    fflush(stdout);
-}
-
-/* Adds a token; g->logits are those it was sampled from. */
-static kvs_status add_token(generation *g, int32_t id, kvs_err *err)
-{
-    const char *text;
-    size_t size;
-    kvs_status st;
-
-    if (!isfinite(g->logits[id]))
-        return kvsi_fail(err, KVS_E_FORMAT, "the logits after %zu tokens are not finite",
-                         g->prompt_count + g->count);
-    if (!g->shows_text)
-        g->logprobs[g->count] =
-            kvs_logits_logprob(g->logits, kvs_model_logit_count(g->m->model), id);
-    g->ids[g->count++] = id;
-    if (!g->detokenizer)
-        return KVS_OK;
-    st = kvs_detokenizer_add(&text, &size, g->detokenizer, &id, 1, err);
-    if (st == KVS_OK)
-        show(g, text, size);
-    return st;
-}
-
-/* Whether the token is an EOS of the tokenizer or of the model's files. */
-static int is_end(const generation *g, int32_t id)
-{
-    const int32_t *ends;
-    const size_t count = kvs_model_eos(g->m->model, &ends);
-
-    if (g->s->ignore_eos)
+        kvsi_text_add_bytes(&g->text, token->text, token->text_size);
         return 0;
-    for (size_t i = 0; i < count; i++)
-        if (ends[i] == id)
-            return 1;
-    return g->m->tokenizer && kvs_tokenizer_eos(g->m->tokenizer) == id;
-}
-
-/* Generates tokens until there is a reason to finish. */
-static kvs_status decode(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
-{
-    const settings *s = g->s;
-    const size_t context = kvsi_model_count(kvs_model_get_config(g->m->model), "context");
-
-    for (g->finish = NULL; !g->finish;) {
-        const int32_t next = kvs_sampler_next(sampler, g->logits);
-
-        if (is_end(g, next)) {
-            g->finish = "eos";
-            break;
-        }
-        TRY(add_token(g, next, err));
-        if (g->detokenizer && kvs_detokenizer_stopped(g->detokenizer))
-            g->finish = "stop";
-        else if (g->count == s->tokens)
-            g->finish = "length";
-        else if (kvs_session_length(session) == context)
-            g->finish = "context";
-        else
-            TRY(kvs_session_feed(session, &next, 1, g->logits, err));
     }
-    return KVS_OK;
+    if (token->index == 0 && g->s->samples > 1)
+        printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, g->sampling.seed);
+    fwrite(token->text, 1, token->text_size, stdout);
+    fflush(stdout);
+    return 0;
 }
 
-static kvs_status print_sample(const generation *g, kvs_err *err)
+static kvs_status print_sample(const generation *g, kvs_finish finish, kvs_err *err)
 {
-    json_t *text = g->detokenizer ? kvsi_json_text(g->text.data, g->text.length) : json_null();
+    json_t *text = g->m->tokenizer ? kvsi_json_text(g->text.data, g->text.length) : json_null();
 
     return kvsi_cli_print_json_line(
         json_pack("{s:o, s:o, s:o, s:I, s:s, s:I, s:I}", "ids", kvsi_json_ids(g->ids, g->count),
                   "text", text, "logprobs", kvsi_json_numbers(g->logprobs, g->count),
-                  "prompt_tokens", (json_int_t)g->prompt_count, "finish", g->finish, "sample",
-                  (json_int_t)g->sample, "seed", (json_int_t)(g->s->sampling.seed + g->sample)),
+                  "prompt_tokens", (json_int_t)g->prompt_count, "finish", finish_names[finish],
+                  "sample", (json_int_t)g->sample, "seed", (json_int_t)g->sampling.seed),
         err);
 }
 
-/* Prints the text that was held back and ends the output of the sample. */
-static kvs_status finish(generation *g, kvs_err *err)
+/* Continues the session, which contains the prompt. */
+static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
-    const char *rest = "";
-    size_t size = 0;
+    const double start = kvsi_clock_seconds();
+    kvs_generate_options how;
+    kvs_finish finish;
 
-    if (g->detokenizer)
-        TRY(kvs_detokenizer_finish(&rest, &size, g->detokenizer, err));
-    show(g, rest, size);
-    if (g->shows_text)
+    g->sampling = g->s->sampling;
+    g->sampling.seed += g->sample;
+    g->count = g->text.length = 0;
+    kvs_generate_options_init(&how, sizeof how);
+    how.max_tokens = g->s->tokens;
+    how.sampling = &g->sampling;
+    how.tokenizer = g->m->tokenizer;
+    how.stops = g->s->stops.texts;
+    how.stop_count = g->s->stops.count;
+    how.ignore_eos = g->s->ignore_eos;
+    how.logprobs = !g->shows_text;
+    how.token = add_token;
+    how.user = g;
+    TRY(kvs_generate(&finish, session, NULL, 0, &how, err));
+    g->seconds = kvsi_clock_seconds() - start;
+    if (g->shows_text) {
         putchar('\n');
-    else
+    } else {
         TRY(kvsi_text_check(&g->text, err));
-    if (!g->shows_text)
-        TRY(print_sample(g, err));
-    if (strcmp(g->finish, "context") == 0)
+        TRY(print_sample(g, finish, err));
+    }
+    if (finish == KVS_FINISH_FULL)
         fprintf(stderr, "kvshift: the context of %zu tokens is full\n",
                 kvsi_model_count(kvs_model_get_config(g->m->model), "context"));
     return KVS_OK;
-}
-
-/* The detokenizer needs the prompt as context, but does not print it.  Ids that the tokenizer does
- * not have are skipped: they have no text. */
-static kvs_status skip_prompt(generation *g, kvs_err *err)
-{
-    const size_t known = kvs_tokenizer_vocab(g->m->tokenizer);
-    kvs_status st = KVS_OK;
-
-    kvs_detokenizer_reset(g->detokenizer);
-    for (size_t from = 0, to; st == KVS_OK && from < g->prompt_count; from = to + 1) {
-        for (to = from; to < g->prompt_count && (size_t)g->prompt[to] < known;)
-            to++;
-        st = kvs_detokenizer_skip(g->detokenizer, g->prompt + from, to - from, err);
-    }
-    return st;
-}
-
-/* Uses up the session. */
-static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
-{
-    const kvs_tokenizer *tokenizer = g->m->tokenizer;
-    const size_t choice = tokenizer ? kvs_tokenizer_vocab(tokenizer)
-                                    : kvsi_model_count(kvs_model_get_config(g->m->model), "vocab");
-    kvs_sampling sampling = g->s->sampling;
-    kvs_sampler *sampler = NULL;
-    const double start = kvsi_clock_seconds();
-    kvs_status st;
-
-    sampling.seed += g->sample;
-    g->count = g->text.length = 0;
-    memcpy(g->logits, g->prompt_logits, kvs_model_logit_count(g->m->model) * sizeof *g->logits);
-    TRY_OUT(kvs_sampler_create(&sampler, choice, &sampling, err));
-    TRY_OUT(kvs_sampler_accept(sampler, g->prompt, g->prompt_count, err));
-    if (g->detokenizer)
-        TRY_OUT(skip_prompt(g, err));
-    if (g->shows_text && g->s->samples > 1)
-        printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, sampling.seed);
-    TRY_OUT(decode(g, session, sampler, err));
-    g->seconds = kvsi_clock_seconds() - start;
-    TRY_OUT(finish(g, err));
-out:
-    kvs_sampler_free(sampler);
-    return st;
 }
 
 /* ---- all samples ----------------------------------------------------------------------------- */
@@ -317,7 +234,6 @@ out:
 static kvs_status prepare(generation *g, kvs_err *err)
 {
     const settings *s = g->s;
-    const size_t logits = kvs_model_logit_count(g->m->model);
     const size_t context = kvsi_model_count(kvs_model_get_config(g->m->model), "context");
     const size_t fed =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
@@ -328,18 +244,13 @@ static kvs_status prepare(generation *g, kvs_err *err)
 
     TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
                          err));
-    g->logits = kvsi_alloc(logits, sizeof *g->logits);
-    g->prompt_logits = kvsi_alloc(logits, sizeof *g->prompt_logits);
     g->ids = kvsi_alloc(fed + 1, sizeof *g->ids); /* the last one is not fed */
     g->logprobs = kvsi_alloc(fed + 1, sizeof *g->logprobs);
-    if (!g->logits || !g->prompt_logits || !g->ids || !g->logprobs)
+    if (!g->ids || !g->logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
     kvsi_text_add(&g->text, "");
-    if (g->m->tokenizer)
-        TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts, s->stops.count,
-                                   err));
     TRY(kvs_session_create(&g->prompted, g->m->model, &how, err));
-    TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
+    TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, NULL, err));
     g->prompt_seconds = kvsi_clock_seconds() - start;
     return KVS_OK;
 }
@@ -371,10 +282,7 @@ static kvs_status generate(generation *g, kvs_err *err)
             print_speed(g);
     }
 out:
-    kvs_detokenizer_free(g->detokenizer);
     kvs_session_free(g->prompted);
-    kvsi_free(g->logits);
-    kvsi_free(g->prompt_logits);
     kvsi_free(g->ids);
     kvsi_free(g->logprobs);
     kvsi_text_release(&g->text);

@@ -1,5 +1,4 @@
-/* Generating text: feed the prompt, then choose a token, hand it out and feed it, until there is a
- * reason to end.  Tokenizers are used through the public calls only. */
+/* Generating text: feeds the prompt, then repeats: choose a token, call back with it, feed it.  Tokenizers are used through the public calls only. */
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -82,7 +81,7 @@ static kvs_status add_context(generation *g, const int32_t *ids, size_t count, k
 
 /* ---- tokens ---- */
 
-/* Whether the token ends a text: those of the model, or that of the tokenizer if it has none. */
+/* Returns whether the token is an EOS of the model or of the tokenizer. */
 static int is_end(const generation *g, int32_t id)
 {
     const int32_t *ends = NULL;
@@ -93,7 +92,7 @@ static int is_end(const generation *g, int32_t id)
     for (size_t i = 0; i < count; i++)
         if (ends[i] == id)
             return 1;
-    return count == 0 && g->o.tokenizer && kvs_tokenizer_eos(g->o.tokenizer) == id;
+    return g->o.tokenizer && kvs_tokenizer_eos(g->o.tokenizer) == id;
 }
 
 /* An empty text of the detokenizer may be NULL. */
@@ -106,16 +105,16 @@ static kvs_status call_back(const generation *g, kvs_generated *token, kvs_err *
     return KVS_OK;
 }
 
-/* Hands out a token; `ends` if it ends the text, which it is not part of: then the text is what was
- * held back. */
-static kvs_status hand_out(generation *g, int32_t id, int ends, kvs_err *err)
+/* Calls back with a token.  A token that ends the text has no text of its own, so the callback gets
+ * what the detokenizer held back. */
+static kvs_status report_token(generation *g, int32_t id, int ends, kvs_err *err)
 {
-    kvs_generated token = {.index = g->count++, .id = id};
+    kvs_generated token = {.index = g->count++, .id = id, .ends = ends, .logprob = NAN};
 
     if (!isfinite(g->logits[id]))
         return kvsi_fail(err, KVS_E_FORMAT, "the logits after %zu tokens are not finite",
                          kvs_session_length(g->session));
-    if (g->o.token)
+    if (g->o.logprobs)
         token.logprob = kvs_logits_logprob(g->logits, g->logit_count, id);
     if (g->detokenizer && ends)
         TRY(kvs_detokenizer_finish(&token.text, &token.text_size, g->detokenizer, err));
@@ -124,8 +123,8 @@ static kvs_status hand_out(generation *g, int32_t id, int ends, kvs_err *err)
     return call_back(g, &token, err);
 }
 
-/* Hands out the text that was held back, if there is any. */
-static kvs_status hand_out_rest(const generation *g, kvs_err *err)
+/* Calls back with the text that the detokenizer held back, if there is any. */
+static kvs_status report_rest(const generation *g, kvs_err *err)
 {
     kvs_generated rest = {.index = g->count, .id = -1, .logprob = NAN};
 
@@ -147,8 +146,9 @@ static kvs_status decode(generation *g, kvs_finish *finish, kvs_err *err)
     for (;;) {
         const int32_t id = kvs_sampler_next(g->sampler, g->logits);
         const int ends = is_end(g, id);
+        const int is_full = kvs_session_length(session) == kvs_session_capacity(session);
 
-        TRY(hand_out(g, id, ends, err));
+        TRY(report_token(g, id, ends, err));
         if (ends) {
             *finish = KVS_FINISH_EOS;
             return KVS_OK;
@@ -157,10 +157,11 @@ static kvs_status decode(generation *g, kvs_finish *finish, kvs_err *err)
             *finish = KVS_FINISH_STOP;
             return KVS_OK;
         }
-        if (g->count == g->o.max_tokens ||
-            kvs_session_length(session) == kvs_session_capacity(session)) {
-            TRY(hand_out_rest(g, err));
-            *finish = is_stopped(g) ? KVS_FINISH_STOP : KVS_FINISH_LENGTH;
+        if (g->count == g->o.max_tokens || is_full) {
+            TRY(report_rest(g, err));
+            *finish = is_stopped(g)                 ? KVS_FINISH_STOP
+                      : g->count == g->o.max_tokens ? KVS_FINISH_LENGTH
+                                                    : KVS_FINISH_FULL;
             return KVS_OK;
         }
         TRY(kvs_session_feed(session, &id, 1, g->logits, err));

@@ -63,6 +63,7 @@ typedef struct record {
     int32_t ids[MOST];
     double logprobs[MOST];
     kvsi_text text;
+    size_t ends;       /* calls with a token that ends the text */
     size_t stop_after; /* calls; 0 = never */
 } record;
 
@@ -80,6 +81,7 @@ static int keep(void *user, const kvs_generated *token)
         return 0;
     }
     assert_true(r->count < MOST);
+    r->ends += token->ends == 1;
     r->ids[r->count] = token->id;
     r->logprobs[r->count++] = token->logprob;
     return r->stop_after > 0 && r->calls == r->stop_after;
@@ -107,6 +109,7 @@ static kvs_generate_options options_of(record *r, const kvs_sampling *sampling)
 
     kvs_generate_options_init(&options, sizeof options);
     options.sampling = sampling;
+    options.logprobs = 1;
     options.token = keep;
     options.user = r;
     return options;
@@ -209,7 +212,7 @@ static void the_end_of_the_session(void **state)
     kvs_generate_options options = options_of(&r, NULL);
 
     options.tokenizer = f->tokenizer;
-    assert_int_equal(run(f, &options), KVS_FINISH_LENGTH);
+    assert_int_equal(run(f, &options), KVS_FINISH_FULL);
     assert_int_equal(r.count, CONTEXT - PROMPT + 1);
     assert_int_equal(kvs_session_length(f->session), CONTEXT);
     expect_text(f, &r, r.ids, r.count);
@@ -257,7 +260,7 @@ static void defaults_are_enough(void **state)
     kvs_generate_options options = options_of(&r, NULL);
     int32_t ids[CONTEXT];
 
-    assert_int_equal(run(f, NULL), KVS_FINISH_LENGTH);
+    assert_int_equal(run(f, NULL), KVS_FINISH_FULL);
     memcpy(ids, kvs_session_ids(f->session), sizeof ids);
     run(f, &options);
     assert_memory_equal(ids + PROMPT, r.ids, (CONTEXT - PROMPT) * sizeof *ids);
@@ -285,15 +288,20 @@ static void ends_of_texts(void **state)
     assert_int_equal(kvs_model_set_eos(f->model, (int32_t[]){257, r.ids[first]}, 2, NULL), KVS_OK);
     options.user = &cut;
     assert_int_equal(run(f, &options), KVS_FINISH_EOS);
-    assert_int_equal(cut.count, first + 1); /* it is handed out, without a text */
+    assert_int_equal(cut.count, first + 1); /* the callback gets the EOS, without a text */
+    assert_int_equal(cut.ends, 1);
     assert_memory_equal(cut.ids, r.ids, cut.count * sizeof *r.ids);
     expect_text(f, &cut, r.ids, first);
     expect_session(f, &cut);
 
     forget(&cut);
     options.ignore_eos = 1;
+    options.logprobs = 0;
     assert_int_equal(run(f, &options), KVS_FINISH_LENGTH);
     assert_int_equal(cut.count, 20);
+    assert_int_equal(cut.ends, 0);
+    for (size_t i = 0; i < cut.count; i++)
+        assert_true(isnan(cut.logprobs[i]));
     assert_memory_equal(cut.ids, r.ids, cut.count * sizeof *r.ids);
     forget(&cut);
     forget(&r);
