@@ -1,4 +1,7 @@
-/* Generating text: feeds the prompt, then repeats: choose a token, call back with it, feed it.  Tokenizers are used through the public calls only. */
+/*
+ * Generating text: feeds the prompt, then repeats: choose a token, call back with it, feed it.
+ * Tokenizers are used through the public calls only.
+ */
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/sized.h"
