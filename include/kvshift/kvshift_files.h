@@ -1,6 +1,6 @@
 /** @file kvshift_files.h
- * Files of models, texts and runs, as the command prepares and writes them: the second half of the
- * stable API.  The rules of kvshift.h hold.
+ * The files that the command reads and writes: models, texts, corpora and run folders.  This is the
+ * second half of the stable API; the rules of kvshift.h apply.
  *
  *   tokenizer training   a vocabulary from texts
  *   model files          what is in them, checks, conversion to other formats
@@ -24,12 +24,13 @@ typedef struct kvs_tokenizer_training {
     size_t size;  /**< set by kvs_tokenizer_training_init() */
     size_t vocab; /**< final number of tokens, including special tokens and the 256 bytes; 8192 by
                        default */
-    const char *const *special; /**< strings of one token each, first in the vocabulary */
-    size_t specials;            /**< their number */
-    const char *field;          /**< of each line of .jsonl, the document's text; NULL = "text" */
-    const char *separator; /**< between documents of a text; NULL = "<|endoftext|>", "" = none */
+    const char *const *special; /**< special tokens, which come first in the vocabulary */
+    size_t specials;            /**< number of special tokens */
+    const char *field;     /**< .jsonl: the key of a document's text in each line; NULL = "text" */
+    const char *separator; /**< text: the string between documents; NULL = "<|endoftext|>", "" = the
+                                file is one document */
     int threads;           /**< 0 = every core */
-    /** Called from time to time with merges done and wanted; non-zero stops with
+    /** Called from time to time with the merges done and their total; non-zero stops with
      * ::KVS_E_STOPPED. */
     int (*progress)(void *user, size_t done, size_t wanted);
     void *user; /**< passed to the callback */
@@ -45,27 +46,27 @@ KVS_API kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *f
 
 /* ---- model files ----------------------------------------------------------------------------- */
 
-/** What kind of model is at a path. */
+/** Describes the model at a path. */
 typedef struct kvs_model_info {
     size_t size;        /**< sizeof(kvs_model_info), set by the caller */
     const char *format; /**< "safetensors", "GGUF", "llama2.c", ... */
-    size_t files;       /**< with weights */
-    size_t tensors;     /**< 0 = there is a configuration, but no weights */
-    const char *dtype;  /**< "F32", "F16", "BF16": type of most values; NULL without weights */
-    int is_mixed;       /**< some values have another type */
-    int has_vocabulary; /**< the file also contains a tokenizer, for kvs_tokenizer_load() */
-    uint64_t bytes;     /**< of all tensors, as they are stored */
+    size_t files;       /**< number of files with weights */
+    size_t tensors;     /**< number of tensors; 0 = there is a configuration, but no weights */
+    const char *dtype;  /**< type of most values: "F32", "F16", "BF16"; NULL without weights */
+    int is_mixed;       /**< 1 = some values have another type */
+    int has_vocabulary; /**< 1 = the file also contains a tokenizer, for kvs_tokenizer_load() */
+    uint64_t bytes;     /**< size of all tensors as stored */
 } kvs_model_info;
 
 /** Describes a model; reads only headers. */
 KVS_API kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *err);
 
-/** What kvs_model_check() covered. */
+/** The result of kvs_model_check(). */
 typedef struct kvs_model_check_result {
     size_t size;       /**< sizeof(kvs_model_check_result), set by the caller */
-    int has_checksums; /**< they match; 0 = there are none to compare with */
-    size_t tensors;    /**< in all files */
-    uint64_t values;   /**< in all tensors */
+    int has_checksums; /**< 1 = the checksums match; 0 = there are none to compare with */
+    size_t tensors;    /**< number of tensors in all files */
+    uint64_t values;   /**< number of values in all tensors */
 } kvs_model_check_result;
 
 /** Reads a whole model and checks that files match the checksums in a checkpoint's state.json, that
@@ -80,69 +81,73 @@ typedef enum kvs_format {
     KVS_FORMAT_GGUF,       /**< architecture llama if that computes the same, otherwise kvshift */
     KVS_FORMAT_GGUF_LLAMA, /**< architecture llama, or fail */
     KVS_FORMAT_LLAMA2C,    /**< plain Llama models only */
-    KVS_FORMAT_LLAMA2C_V1  /**< the same, version 1 */
+    KVS_FORMAT_LLAMA2C_V1  /**< version 1 of llama2.c's format; plain Llama models only */
 } kvs_format;
 
-/** auto, hf, gguf, gguf-llama, llama2c, llama2c-v1; NULL for another value. */
+/** Returns "auto", "hf", "gguf", "gguf-llama", "llama2c" or "llama2c-v1"; NULL for another
+ * value. */
 KVS_API const char *kvs_format_name(kvs_format format);
-/** The format of that name. */
+/** Finds the format with a name. */
 KVS_API kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err);
 
 /** Options of kvs_convert(). */
 typedef struct kvs_convert_options {
     size_t size;                    /**< set by kvs_convert_options_init() */
-    const kvs_model_config *config; /**< without an input: random weights for this configuration, */
-    uint64_t seed;                  /**< the same that kvs_model_create() draws with the seed */
-    kvs_format format;              /**< of the output */
-    kvs_dtype dtype; /**< of matrices; gains, biases and the shift's parameters are always F32 */
-    const char *tokenizer; /**< as for kvs_tokenizer_load(), or "none"; NULL = that of the input */
+    const kvs_model_config *config; /**< without an input: the configuration of a random model */
+    uint64_t seed;     /**< without an input: the seed of its weights, as in kvs_model_create() */
+    kvs_format format; /**< of the output */
+    kvs_dtype dtype;   /**< of matrices; gains, biases and the shift's parameters are always F32 */
+    const char *tokenizer; /**< path for kvs_tokenizer_load(), or "none"; NULL = the input's */
     uint64_t shard_bytes;  /**< hf: larger weights are split into several files of this size */
-    int overwrite;         /**< replace a file, or a folder that contains only a model; without it
-                                they return ::KVS_E_EXISTS */
+    int overwrite;         /**< 1 = replace an existing file, or a folder that contains only a
+                                model; 0 = return ::KVS_E_EXISTS */
     int threads;           /**< for drawing random weights; 0 = every core */
-    /** Called after each tensor with bytes done and in total; non-zero stops with
+    /** Called after each tensor with the bytes done and their total; non-zero stops with
      * ::KVS_E_STOPPED. */
     int (*progress)(void *user, uint64_t done, uint64_t all);
-    /** Called with a sentence about each deviation from the request; the library owns the
-     * string. */
+    /** Called with a sentence about each difference between the output and the request, such as a
+     * matrix stored in another type.  The library owns the string. */
     void (*notice)(void *user, const char *line);
     void *user; /**< passed to the callbacks */
 } kvs_convert_options;
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_convert_options_init(kvs_convert_options *options, size_t size);
-/** Writes the model at `in` (as for kvs_model_load(), or NULL = random weights) to `out`, a file or
- * for hf a folder, tensor by tensor, so it need not fit into memory.  The output is complete or
- * absent.  A shifted Llama in format hf includes modeling_kvshift.py, so that `transformers` can
- * run it.  A model that a format cannot express returns ::KVS_E_UNSUPPORTED.  See
- * docs/formats.md. */
+/** Converts the model at `in` (a path for kvs_model_load(), or NULL = random weights) to `out`, a
+ * file or for hf a folder.  It works tensor by tensor, so the model need not fit into memory.  The
+ * output is complete or absent.  A shifted Llama in format hf includes modeling_kvshift.py, so that
+ * `transformers` can run it.  A model that a format cannot express returns ::KVS_E_UNSUPPORTED.
+ * See docs/formats.md. */
 KVS_API kvs_status kvs_convert(const char *out, const char *in, const kvs_convert_options *options,
                                kvs_err *err);
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/** Documents of a text, .jsonl or .zst file, one by one. */
+/** Reads the documents of a text, .jsonl or .zst file one by one. */
 typedef struct kvs_documents kvs_documents;
 
-/** `field` is the text's key in each line of .jsonl (NULL = "text"), `separator` stands between the
- * documents of a text (NULL = "<|endoftext|>", "" = the file is one document). */
+/** Opens a file.  In .jsonl, `field` is the key of a document's text in each line (NULL = "text").
+ * In a text, `separator` is the string between documents (NULL = "<|endoftext|>", "" = the file is
+ * one document). */
 KVS_API kvs_status kvs_documents_open(kvs_documents **out, const char *path, const char *field,
                                       const char *separator, kvs_err *err);
 /** Closes the file. */
 KVS_API void kvs_documents_close(kvs_documents *documents);
-/** The next part of a document, borrowed until the next call and not NUL-terminated.  A document is
- * one part, or several if it is longer than 16 MiB; *last is 1 for its last part, which may be
- * empty if there were others.  *text is NULL after the last document. */
+/** Returns the next part of a document, which is borrowed until the next call and does not end with
+ * NUL.  A document of more than 16 MiB has several parts, any other document has one.  *last is 1
+ * for the last part of a document; if there are several, the last may be empty.  *text is NULL
+ * after the last document. */
 KVS_API kvs_status kvs_documents_next(const char **text, size_t *size, int *last,
                                       kvs_documents *documents, kvs_err *err);
-/** Checksum of the bytes read so far, as kvs_corpus_source() has it for a whole file. */
+/** Returns the checksum of the bytes read so far.  At the end of the file it equals the checksum
+ * that kvs_corpus_source() returns. */
 KVS_API uint64_t kvs_documents_checksum(const kvs_documents *documents);
 
 /* ---- corpora --------------------------------------------------------------------------------- */
 
 /** Whether documents end with the tokenizer's EOS. */
 typedef enum kvs_eos {
-    KVS_EOS_AUTO, /**< if the tokenizer has one */
+    KVS_EOS_AUTO, /**< if the tokenizer has an EOS */
     KVS_EOS_NO,   /**< never */
     KVS_EOS_YES   /**< always, or fail */
 } kvs_eos;
@@ -150,23 +155,25 @@ typedef enum kvs_eos {
 /** Progress of kvs_corpus_build(). */
 typedef struct kvs_corpus_progress {
     int counting; /**< 1 = first pass over the files, counts documents; 0 = second pass, encodes */
-    uint64_t bytes;     /**< read so far, as stored on disk */
-    uint64_t size;      /**< in total */
-    uint64_t documents; /**< so far */
-    uint64_t tokens;    /**< so far */
+    uint64_t bytes;     /**< bytes of the files read so far */
+    uint64_t size;      /**< bytes of all files */
+    uint64_t documents; /**< documents so far */
+    uint64_t tokens;    /**< tokens so far */
 } kvs_corpus_progress;
 
 /** Options of kvs_corpus_build(). */
 typedef struct kvs_corpus_build_options {
     size_t size;           /**< set by kvs_corpus_build_options_init() */
-    const char *field;     /**< of each line of .jsonl, the document's text; NULL = "text" */
-    const char *separator; /**< between documents of a text; NULL = "<|endoftext|>", "" = none */
+    const char *field;     /**< .jsonl: the key of a document's text in each line; NULL = "text" */
+    const char *separator; /**< text: the string between documents; NULL = "<|endoftext|>", "" = the
+                                file is one document */
     kvs_eos eos;           /**< at the end of each document */
     double valid;          /**< fraction for validation, 0 <= valid < 1 */
     uint64_t seed;         /**< of the split */
-    uint64_t shard_tokens; /**< the document that reaches this is the last of its shard */
-    int overwrite; /**< replace an existing corpus; without it that returns ::KVS_E_EXISTS */
-    /** Called from time to time; non-zero stops with ::KVS_E_STOPPED and leaves nothing behind. */
+    uint64_t shard_tokens; /**< a shard ends with the document that reaches this number */
+    int overwrite;         /**< 1 = replace an existing corpus; 0 = return ::KVS_E_EXISTS */
+    /** Called from time to time; non-zero stops with ::KVS_E_STOPPED and removes what was
+     * written. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);
     /** Called with a remark about the texts, such as CRLF line ends; the library owns the
      * string. */
@@ -176,9 +183,9 @@ typedef struct kvs_corpus_build_options {
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_corpus_build_options_init(kvs_corpus_build_options *options, size_t size);
-/** Reads text, .jsonl or .zst files twice, as streams, and writes the folder `dir` with the tokens
- * of both splits, corpus.json and the tokenizer (as for kvs_tokenizer_load()).  The folder is
- * complete or absent.  See docs/data.md. */
+/** Builds a corpus: the folder `dir` with the tokens of both splits, corpus.json and the tokenizer
+ * (a path for kvs_tokenizer_load()).  Text, .jsonl and .zst files are read twice, as streams.  The
+ * folder is complete or absent.  See docs/data.md. */
 KVS_API kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t count,
                                     const char *tokenizer, const kvs_corpus_build_options *options,
                                     kvs_err *err);
@@ -199,86 +206,87 @@ typedef enum kvs_split_rule {
 /** Options of kvs_corpus_open(). */
 typedef struct kvs_corpus_options {
     size_t size;       /**< set by kvs_corpus_options_init() */
-    size_t vocab;      /**< of llm.c and nanoGPT files, which do not contain it; 0 = not given */
+    size_t vocab;      /**< vocabulary of llm.c and nanoGPT files, which do not record it; 0 = not
+                            known */
     const char *valid; /**< a validation file of the same format; NULL = none */
-    const kvs_tokenizer *tokenizer; /**< must be the one the corpus was made with; NULL = not
-                                         compared */
+    const kvs_tokenizer *tokenizer; /**< must be the tokenizer that the corpus was built with; NULL
+                                         = not compared */
 } kvs_corpus_options;
 
 typedef struct kvs_corpus kvs_corpus; /**< text as numbered tokens on disk */
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_corpus_options_init(kvs_corpus_options *options, size_t size);
-/** Opens a folder of kvs_corpus_build(), or one file: a shard of such a folder, llm.c's .bin, or
- * nanoGPT's .bin (bare 16-bit ids).  Files are mapped, not read into memory.  This call checks that
- * all ids are within the vocabulary. */
+/** Opens a folder that kvs_corpus_build() wrote, or one file: a shard of such a folder, llm.c's
+ * .bin, or nanoGPT's .bin (16-bit ids without a header).  Files are mapped, not read into memory.
+ * The call checks that all ids are less than the vocabulary. */
 KVS_API kvs_status kvs_corpus_open(kvs_corpus **out, const char *path,
                                    const kvs_corpus_options *options, kvs_err *err);
 /** Closes the files. */
 KVS_API void kvs_corpus_close(kvs_corpus *corpus);
 /** One split of a corpus. */
 typedef struct kvs_split_info {
-    uint64_t tokens;    /**< in all documents */
-    uint64_t documents; /**< their number */
+    uint64_t tokens;    /**< tokens in all documents */
+    uint64_t documents; /**< number of documents */
     uint64_t longest;   /**< tokens of the longest document */
-    size_t shards;      /**< files */
+    size_t shards;      /**< number of files */
 } kvs_split_info;
 
-/** What a corpus is. */
+/** Describes a corpus. */
 typedef struct kvs_corpus_info {
     const char *format;      /**< "kvshift", "llm.c" or "nanoGPT" */
     const char *tokenizer;   /**< "bytes", the path of tokenizer.json, or NULL = not known */
     uint64_t tokenizer_hash; /**< see kvs_tokenizer_hash() */
     size_t vocab;            /**< number of tokens */
-    size_t id_bytes;         /**< of one stored token */
-    int eos;                 /**< documents end with the tokenizer's EOS */
-    kvs_split_rule rule;     /**< how it was split */
+    size_t id_bytes;         /**< bytes of one stored token */
+    int eos;                 /**< 1 = documents end with the tokenizer's EOS */
+    kvs_split_rule rule;     /**< how the corpus was split */
     double valid;            /**< fraction for validation */
     uint64_t seed;           /**< of the split */
     kvs_split_info split[2]; /**< ::KVS_SPLIT_TRAIN, ::KVS_SPLIT_VALID */
 } kvs_corpus_info;
 
-/** Describes a corpus, which owns the result. */
+/** Returns the description of a corpus; the corpus owns it. */
 KVS_API const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus);
-/** The tokenizer that the corpus was made with, checked against its shards, for
- * kvs_tokenizer_free(); *out is NULL if it is not known. */
+/** Loads the tokenizer that the corpus was built with and checks that it matches the shards.  *out
+ * is NULL if the tokenizer is not known. */
 KVS_API kvs_status kvs_corpus_load_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus,
                                              kvs_err *err);
-/** Turns the last `fraction` of the tokens of a single llm.c or nanoGPT file into the validation
- * split.  The corpus must not have one yet. */
+/** Makes the last `fraction` of the tokens of a single llm.c or nanoGPT file the validation split.
+ * The corpus must not have a validation split yet. */
 KVS_API kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err);
-/** Verifies the checksums, and that the tokenizer next to the shards is the one they were made
- * with. */
+/** Checks that all files match their checksums, and that the tokenizer in the folder is the one
+ * that the shards were built with. */
 KVS_API kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err);
 
-/** The text files it was made from, in order; NULL past the end.  *bytes and *checksum may be
- * NULL. */
+/** Returns the path of the text file with this index from which the corpus was built; NULL past the
+ * end.  *bytes and *checksum (may be NULL) receive its size and checksum. */
 KVS_API const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
                                       uint64_t *checksum);
-/** Copies at most `count` tokens of a split from token `first` on, through all documents in order.
- * Returns the number copied. */
+/** Copies at most `count` tokens of a split, starting with token number `first` of all documents in
+ * order.  Returns the number of tokens copied. */
 KVS_API size_t kvs_corpus_read(int32_t *ids, size_t count, const kvs_corpus *corpus,
                                kvs_split split, uint64_t first);
 /** Copies the first tokens of a document, at most `capacity`.  Returns the length of the document;
  * 0 past the last one. */
 KVS_API size_t kvs_corpus_document(int32_t *ids, size_t capacity, const kvs_corpus *corpus,
                                    kvs_split split, uint64_t index);
-/** Number of windows of a split: the sequences of one epoch. */
+/** Returns the number of windows of a split, which are the sequences of one epoch. */
 KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t context);
 
-/** A corpus.  Documents are cut into windows of at most `context` fed tokens.  A window never
- * crosses documents; each token but the first of a document is a target once.  The training stream
- * contains the windows of the training split, reshuffled each epoch: sequence i is a function of
- * the seed and i only.  The evaluation stream contains the windows of the validation split in
- * order, repeated.  The corpus is borrowed. */
+/** Creates data from a corpus, which is borrowed.  Documents are cut into windows of at most
+ * `context` fed tokens.  A window never contains parts of two documents; each token but the first
+ * of a document is a target once.  The training stream contains the windows of the training split,
+ * shuffled again in each epoch; sequence i depends only on the seed and i.  The evaluation stream
+ * contains the windows of the validation split in order, and starts again after the last. */
 KVS_API kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size_t context,
                                           kvs_err *err);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/** What kvs_train() does with a folder that may hold a run. */
+/** What kvs_train() does if the folder already contains a run. */
 typedef enum kvs_resume {
-    KVS_RESUME_NEVER,  /**< start a new run; fails if the folder holds one */
+    KVS_RESUME_NEVER,  /**< start a new run; fails if the folder contains one */
     KVS_RESUME_ALWAYS, /**< continue from the newest complete checkpoint; fails if there is none;
                             the folder has no model outside ckpt/ until the run has ended again */
     KVS_RESUME_AUTO    /**< continue if there is a checkpoint, otherwise start a new run */
@@ -286,8 +294,8 @@ typedef enum kvs_resume {
 
 /** A text that the model generated during training; may be invalid UTF-8. */
 typedef struct kvs_sample {
-    const char *prompt; /**< what it continues */
-    const char *text;   /**< does not repeat the prompt */
+    const char *prompt; /**< the text that the model continued */
+    const char *text;   /**< the continuation, without the prompt */
     size_t prompt_size; /**< in bytes */
     size_t text_size;   /**< in bytes */
 } kvs_sample;
@@ -302,24 +310,24 @@ enum {
 typedef struct kvs_run_file {
     const char *name; /**< file name */
     const char *text; /**< contents */
-    int append; /**< a resumed run appends it to the file that is there instead of replacing it */
+    int append; /**< 1 = a resumed run appends the text to an existing file; 0 = it replaces it */
 } kvs_run_file;
 
 /** Options of kvs_train(). */
 typedef struct kvs_train_options {
     size_t size;                    /**< set by kvs_train_options_init() */
-    const char *out;                /**< run folder; NULL = keep nothing */
+    const char *out;                /**< run folder; NULL = write nothing */
     const char *command;            /**< recorded in the settings; NULL = none */
     const kvs_run_file *files;      /**< written with the folder, before the first step */
-    size_t file_count;              /**< their number */
+    size_t file_count;              /**< number of files */
     const kvs_tokenizer *tokenizer; /**< saved with the model and every checkpoint; NULL = none */
-    kvs_resume resume;              /**< what to do with a folder that holds a run */
-    /** Called after every step.  Its result, KVS_PROGRESS_STOP or KVS_PROGRESS_SAVE, takes effect
-     * before the next one. */
+    kvs_resume resume;              /**< what to do with a folder that contains a run */
+    /** Called after every step.  It returns 0, ::KVS_PROGRESS_STOP or ::KVS_PROGRESS_SAVE, which
+     * take effect before the next step. */
     int (*progress)(void *user, const kvs_step_record *record);
     /** Called after every "sample-every" steps to generate a text with the current model, which it
-     * must not change.  The run folder records *out, which is zeroed before the call (no text =
-     * nothing to record).  The strings are borrowed until the next call. */
+     * must not change.  The run folder records *out, which is zeroed before the call; if `text`
+     * stays NULL, nothing is recorded.  The strings are borrowed until the next call. */
     void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
     /** Called with one line about something unusual that did not stop the run; may be NULL. */
     void (*notice)(void *user, const char *line);
@@ -329,27 +337,27 @@ typedef struct kvs_train_options {
 /** The result of a run. */
 typedef struct kvs_train_result {
     size_t size;         /**< sizeof(kvs_train_result), set by the caller */
-    uint64_t steps;      /**< done */
+    uint64_t steps;      /**< number of steps done */
     uint64_t step_at_99; /**< first step at which the accuracy of the last 20 batches averages 99 %;
                                0 = never */
-    uint64_t tokens;     /**< fed in training */
-    double seconds;      /**< of training */
-    kvs_evaluation final; /**< at the end; its own size is ignored */
+    uint64_t tokens;     /**< tokens fed in training */
+    double seconds;      /**< time of training */
+    kvs_evaluation final; /**< the last evaluation; its `size` is ignored */
 } kvs_train_result;
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_train_options_init(kvs_train_options *options, size_t size);
-/** A whole run: steps, evaluations, and its folder with train.jsonl (settings, then one record per
- * step), train.csv and tb/ (the same records as a table and for TensorBoard), samples.jsonl,
- * result.json, config.json, model.safetensors, tokenizer.json, the caller's files, and ckpt/ with
- * checkpoints, from which a run continues with the same bits as if it had never stopped.  The log
- * is locked against a second process.  docs/run-folder.md describes every file.  `result` may be
- * NULL. */
+/** Trains a model: a whole run with steps, evaluations, and a folder with train.jsonl (settings,
+ * then one record per step), train.csv and tb/ (the same records as a table and for TensorBoard),
+ * samples.jsonl, result.json, config.json, model.safetensors, tokenizer.json, the caller's files,
+ * and ckpt/ with checkpoints, from which a run continues with the same bits as if it had never
+ * stopped.  A lock on the log keeps a second process from using the folder.  docs/run-folder.md
+ * describes every file.  `result` may be NULL. */
 KVS_API kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data *data,
                              const kvs_train_config *config, const kvs_train_options *options,
                              kvs_err *err);
-/** Whether a folder holds a run, so that kvs_train() would refuse it unless it resumes: *file is
- * the name of the file that shows it (a static string), NULL if there is none. */
+/** Finds out whether a folder contains a run, which kvs_train() would refuse unless it resumes.
+ * *file receives the name of a file that shows it (a static string); NULL = there is no run. */
 KVS_API kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err);
 
 #ifdef __cplusplus

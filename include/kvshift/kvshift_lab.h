@@ -1,35 +1,21 @@
 /** @file kvshift_lab.h
  * The research API, whose calls may change with every version.
  *
- *   tasks                   synthetic data: induction, ngram, hopk, igsm
- *   sizes and plans         what a model or a run would need
- *   perplexity              loss of texts, also compared with another model
- *   reports                 comparisons of runs
- *   models to measure with  sizes for benchmarks
- *   the machine             its peak rates
- *   attention               the time of one layer's attention
- *   training                the time of training steps
- *   inference               the time of prompts and generated tokens
- *   theory                  the paper's theorems as formulas
- *   lens                    what the heads of a model do
- *   experiments             the paper's experiments
+ * Sections, in this order:
+ *   tasks                    synthetic data: induction, ngram, hopk, igsm
+ *   sizes and plans          memory, transfers and time that a model or a run would need
+ *   perplexity               loss of texts, also compared with another model
+ *   reports                  comparisons of runs
+ *   benchmarks: models       model sizes and batches to measure with
+ *   benchmarks: the machine  peak rates and matrix products
+ *   benchmarks: attention    the time of one layer's attention
+ *   benchmarks: training     the time of training steps
+ *   benchmarks: inference    the time of prompts and generated tokens
+ *   theory                   the paper's theorems as formulas
+ *   lens                     attention patterns and the roles of heads
+ *   experiments              the paper's experiments
  *
- * The rules of kvshift.h hold here too, except that some calls have their results after the handle.
- *
- * A time alone means little on a machine that has other work.  Everything is therefore measured in
- * rounds.  Each round measures, in turn, the machine's peak, the thing itself, and what it is
- * compared with.  Results are the best and the median over all rounds; compare only values of one
- * run.
- *
- *     kvs_bench_model m;              kvs_bench_model_get(&m, "tiny", &err);
- *     kvs_model_config *config;       kvs_bench_model_config(&config, "tiny", &err);
- *     kvs_model_config_set(config, "shift", "kv", &err);
- *     kvs_bench_train_options o = {.config = config, .batch = m.batch, .length = m.length};
- *     kvs_bench_training *b;          kvs_bench_training_create(&b, rt, &o, &err);
- *     for (i = 0; i < KVS_BENCH_WARMUP + m.steps; i++)
- *         kvs_bench_training_round(NULL, b, &err);
- *     kvs_bench_train_result result;  kvs_bench_training_get(&result, b, &err);
- *     kvs_bench_training_free(b);
+ * The rules of kvshift.h apply, except that most structs here have no `size`.
  */
 #ifndef KVSHIFT_LAB_H
 #define KVSHIFT_LAB_H
@@ -42,82 +28,86 @@ extern "C" {
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/** Synthetic tasks by index: induction, ngram, hopk, igsm; NULL past the end.
+/** Returns the name of the synthetic task with this index; NULL past the end.
  *
- * induction: "... A B ... A -> B": tokens 11 .. vocab-1, none repeated but the last one.
+ * induction: "... A B ... A -> B".  The tokens are 11 .. vocab-1.  All tokens differ, except that
+ * the last one equals an earlier one; the target is the token after that one.
  *
- * ngram: memorising triples, a fixed table of different pairs (x1, x2), each with a random x3.  The
- * model reads x1 and x2, which are tokens 0 .. alphabet-1; the answer is x3, one of the next
- * `answers` tokens.  Sequence i is pair i mod `pairs`, in training and in evaluation: a batch of
- * `pairs` sequences is the whole table.
+ * ngram: memorising a fixed table of triples (x1, x2, x3).  All pairs (x1, x2) differ, and each x3
+ * is random.  The model reads x1 and x2, which are tokens 0 .. alphabet-1; the target is x3, one of
+ * the next `answers` tokens.  Sequence i is pair i mod `pairs`, in training and in evaluation, so a
+ * batch of `pairs` sequences is the whole table.
  *
- * hopk: k-hop induction.  The first token is the number of hops, each other token is a letter.  The
- * answer of a letter is the letter that many hops away: one hop goes to the position after the last
- * earlier occurrence of the same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and
- * "blank"; the first token's answer is blank.  All answers have a loss; those that are letters are
- * scored.
+ * hopk: k-hop induction.  The first token is k, all others are letters.  One hop from position t
+ * finds the last earlier position with the same letter as t and goes to the position after it.  The
+ * target at t is the letter at the position that k hops from t reach, or "none" if a hop finds no
+ * earlier occurrence.  The ids are the numbers 0 .. hops, then the letters, "none" and "blank"; the
+ * target of the first token is "blank".  All targets have a loss; only letters are scored.
  *
  * igsm: word problems in arithmetic modulo 23 with step-by-step solutions. */
 KVS_API const char *kvs_task_name(size_t index);
-/** Settings of a task by index; NULL past the end and for an unknown task. */
+/** Returns the setting of a task with this index; NULL past the end and for an unknown task. */
 KVS_API const kvs_setting *kvs_task_setting(const char *task, size_t index);
 
 /** The configuration of a task, like ::kvs_model_config. */
 typedef struct kvs_task_config kvs_task_config;
 
-/** The defaults of the task of that name. */
+/** Creates a configuration with the defaults of a task. */
 KVS_API kvs_status kvs_task_config_create(kvs_task_config **out, const char *task, kvs_err *err);
-/** An independent copy. */
+/** Copies a configuration. */
 KVS_API kvs_status kvs_task_config_copy(kvs_task_config **out, const kvs_task_config *config,
                                         kvs_err *err);
-/** Releases a configuration. */
+/** Frees a configuration. */
 KVS_API void kvs_task_config_free(kvs_task_config *config);
-/** Sets one setting from text. */
+/** Sets one setting from text, like kvs_model_config_set(). */
 KVS_API kvs_status kvs_task_config_set(kvs_task_config *config, const char *name, const char *value,
                                        kvs_err *err);
 /** Sets a flag, a count or a number. */
 KVS_API kvs_status kvs_task_config_set_number(kvs_task_config *config, const char *name,
                                               double value, kvs_err *err);
-/** Writes the value as text. */
+/** Writes a value as text, like kvs_model_config_get(). */
 KVS_API kvs_status kvs_task_config_get(char *out, size_t size, const kvs_task_config *config,
                                        const char *name, kvs_err *err);
-/** The value of a flag, a count or a number; NaN for another setting or an unknown name. */
+/** Returns the value of a flag, a count or a number; NaN for another setting or an unknown name. */
 KVS_API double kvs_task_config_number(const kvs_task_config *config, const char *name);
 
 /** Options of kvs_task_create(). */
 typedef struct kvs_task_options {
     size_t size;                    /**< set by kvs_task_options_init() */
     size_t vocab;                   /**< induction: the vocabulary of the model; 0 = 1000 */
-    uint64_t seed;                  /**< ngram: of the table; 1 by default */
-    const kvs_tokenizer *tokenizer; /**< igsm: for the text, borrowed only during the call; NULL =
+    uint64_t seed;                  /**< ngram: the seed of the table; 1 by default */
+    const kvs_tokenizer *tokenizer; /**< igsm: encodes the text, used only during the call; NULL =
                                          each word is a token */
 } kvs_task_options;
 
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_task_options_init(kvs_task_options *options, size_t size);
-/** The data of a task, for kvs_data_free(). */
+/** Creates the data of a task.  Free it with kvs_data_free(). */
 KVS_API kvs_status kvs_task_create(kvs_data **out, const kvs_task_config *config,
                                    const kvs_task_options *options, kvs_err *err);
-/** The meaning of an id of the task, as a word or a number, with a NUL. */
+/** Writes the word or number that an id of the task stands for, with a NUL. */
 KVS_API void kvs_task_word(char *out, size_t size, const kvs_data *data, int32_t id);
-/** The best accuracy on the table of ngram of any guess that sees x2 only; NaN for other data. */
+/** Returns the best accuracy that is possible on the table of ngram for a model that sees only x2;
+ * NaN for other data. */
 KVS_API double kvs_ngram_ceiling(const kvs_data *data);
 
-/** Grade of a solution that a model generated. */
+/** The grade of a solution that a model generated. */
 typedef struct kvs_igsm_grade {
-    int solved; /**< some step computes the answer with the right value: the paper's criterion */
-    int first_right;   /**< the first such step is right */
-    int asked_missing; /**< no step computes it */
-    int strict; /**< every step is right, the order is valid, no step is missing or superfluous */
+    int solved; /**< 1 = a step computes the quantity asked for and its value is right: the paper's
+                     criterion */
+    int first_right;   /**< 1 = the first step that computes this quantity is right */
+    int asked_missing; /**< 1 = no step computes this quantity */
+    int strict;        /**< 1 = every step is right, the order is valid, no step is missing or
+                     superfluous */
 } kvs_igsm_grade;
 
-/** Problem `index` of the evaluation stream, without its solution: writes at most
- * kvs_data_max_length ids and returns their number; 0 if the task is not iGSM. */
+/** Writes problem `index` of the evaluation stream, without its solution: at most
+ * kvs_data_max_length() ids.  Returns their number; 0 if the task is not iGSM. */
 KVS_API size_t kvs_igsm_problem(int32_t *ids, const kvs_data *data, uint64_t seed, uint64_t index);
-/** The token that ends a solution. */
+/** Returns the token that ends a solution. */
 KVS_API int32_t kvs_igsm_end(const kvs_data *data);
-/** Grades the tokens that a model generated after that problem, including the end token if there is
- * one. */
+/** Grades the tokens that a model generated after problem `index`, including the end token if there
+ * is one. */
 KVS_API kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *data, uint64_t seed,
                                          uint64_t index, const int32_t *ids, size_t count,
                                          kvs_err *err);
@@ -126,71 +116,75 @@ KVS_API kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *da
 
 /** Sizes of a model, computed before anything is allocated. */
 typedef struct kvs_model_sizes {
-    uint64_t parameters;            /**< learned values */
-    uint64_t embedding_parameters;  /**< included: token and position tables, head */
-    uint64_t weight_bytes;          /**< in memory and in files */
-    uint64_t cache_bytes_per_token; /**< keys and values of all layers, per sequence; layers with a
-                                         sliding window stop growing: see kvs_session_bytes() */
-    uint64_t shift_state_bytes; /**< per sequence, in addition to the cache: the last raw rows */
-    uint64_t training_bytes;    /**< weights, gradients and the optimizer's two moments */
+    uint64_t parameters;            /**< number of learned values */
+    uint64_t embedding_parameters;  /**< how many of them are in the token and position tables and
+                                         in the head */
+    uint64_t weight_bytes;          /**< of the weights, in memory and in files */
+    uint64_t cache_bytes_per_token; /**< of the keys and values of all layers, per sequence; the
+                                         cache of a layer with a sliding window stops growing, see
+                                         kvs_session_bytes() */
+    uint64_t shift_state_bytes; /**< of the last keys and values before the shift, per sequence, in
+                                     addition to the cache */
+    uint64_t training_bytes;    /**< of weights, gradients and the optimizer's two moments */
 } kvs_model_sizes;
 
-/** `config` must have passed kvs_model_config_finish. */
+/** Computes the sizes of a model.  Call kvs_model_config_finish() first. */
 KVS_API kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_config *config,
                                           kvs_err *err);
 
-/** Attention heads of a layer; layers with a sliding window may have other counts. */
+/** Returns the number of attention heads of a layer, which may differ in layers with a sliding
+ * window. */
 KVS_API size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer);
-/** Key and value heads of a layer. */
+/** Returns the number of key and value heads of a layer. */
 KVS_API size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer);
 
-/** Form `data`: the length of the vector w of a head's gate. */
+/** Computes, for a shift of form data, the length of the vector w of a head's gate. */
 KVS_API kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t layer,
                                          unsigned target, size_t head, kvs_err *err);
 
 /** What training would need, computed from configurations; nothing is allocated.  Without data,
  * the sequences are text as long as the context. */
 typedef struct kvs_plan {
-    size_t ranks;            /**< processes */
+    size_t ranks;            /**< number of processes */
     uint64_t parameters;     /**< of the model */
     uint64_t weight_bytes;   /**< per rank */
     uint64_t gradient_bytes; /**< per rank */
     uint64_t moment_bytes;   /**< per rank, of the optimizer */
-    uint64_t exchange_bytes; /**< per rank: buffers of transfers between ranks */
-    uint64_t pass_bytes;     /**< per rank: activations, their gradients, workspace */
-    uint64_t total_bytes;    /**< per rank: the sum */
-    size_t passes;           /**< per step and rank */
+    uint64_t exchange_bytes; /**< per rank, buffers of transfers between ranks */
+    uint64_t pass_bytes;     /**< per rank, activations, their gradients and workspace */
+    uint64_t total_bytes;    /**< per rank, the sum of the above */
+    size_t passes;           /**< forward and backward passes per step and rank */
     double gradients_sent;   /**< bytes per step and rank */
     double weights_sent;     /**< bytes per step and rank */
     double tokens_per_step;  /**< of all ranks */
     double flops_per_token;  /**< forward and backward, without recomputation */
 } kvs_plan;
 
-/** For the ranks of the runtime. */
+/** Plans training on the ranks of the runtime. */
 KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_data *data,
                                   const kvs_train_config *train, kvs_err *err);
 
 /** The machines that a plan is for. */
 typedef struct kvs_cluster {
-    size_t ranks;        /**< their number */
-    double flops;        /**< per second and rank, as training reaches it, not the peak */
+    size_t ranks;        /**< number of ranks */
+    double flops;        /**< per second and rank, as measured in training, not the peak */
     double link_bytes;   /**< per second, sent by each rank */
     double memory_bytes; /**< per second and rank, read and written */
 } kvs_cluster;
 
-/** The time of a step.  Transfers of gradients can overlap with the backward pass, those of weights
- * with the passes that need them next. */
+/** The time of a step.  Transfers of gradients can overlap with the backward pass, and transfers of
+ * weights with the forward pass. */
 typedef struct kvs_cluster_plan {
     kvs_plan plan;                  /**< memory and transfers */
-    double compute_seconds;         /**< passes */
-    double update_seconds;          /**< summing received gradients, and the optimizer */
-    double transfer_seconds;        /**< all transfers, not overlapped */
-    double step_seconds;            /**< the sum: nothing overlaps */
-    double overlapped_step_seconds; /**< everything overlaps that can */
+    double compute_seconds;         /**< of the passes */
+    double update_seconds;          /**< of summing received gradients, and of the optimizer */
+    double transfer_seconds;        /**< of all transfers */
+    double step_seconds;            /**< of a step in which nothing overlaps: the sum */
+    double overlapped_step_seconds; /**< of a step in which all transfers overlap that can */
 } kvs_cluster_plan;
 
-/** For a cluster. */
+/** Plans training on a cluster. */
 KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
                                           const kvs_model_config *config, const kvs_data *data,
                                           const kvs_train_config *train, const kvs_cluster *cluster,
@@ -198,14 +192,14 @@ KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runti
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
-/** Loss of texts, window by window: each window starts `stride` tokens after the previous one and
- * predicts the tokens that were not predicted before.  Every token but the first of a text is
- * predicted once. */
+/** Options of kvs_perplexity(), which feeds texts window by window.  Each window starts `stride`
+ * tokens after the previous one and predicts the tokens that no earlier window predicted.  Every
+ * token but the first of a text is predicted once. */
 typedef struct kvs_perplexity_options {
-    size_t window;              /**< 2 <= window <= context */
-    size_t stride;              /**< 1 <= stride <= window */
-    const size_t *starts;       /**< text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
-    size_t texts;               /**< 0 = all ids are one text, and there are no starts */
+    size_t window;        /**< 2 <= window <= context */
+    size_t stride;        /**< 1 <= stride <= window */
+    const size_t *starts; /**< [texts + 1]; text t is ids[starts[t]] to ids[starts[t+1] - 1] */
+    size_t texts;         /**< number of texts; 0 = all ids are one text, and `starts` is NULL */
     const kvs_model *reference; /**< model of the same vocabulary to compare with; NULL = none */
     kvs_dtype cache; /**< type of keys and values, as in sessions; the reference uses F32 */
     /** Called after every window; non-zero stops, and the result covers the windows done. */
@@ -215,14 +209,14 @@ typedef struct kvs_perplexity_options {
 
 /** The loss of texts. */
 typedef struct kvs_perplexity_result {
-    uint64_t tokens;       /**< predicted */
-    uint64_t fed;          /**< in all windows: the fraction tokens / fed of the positions counts */
-    double loss;           /**< mean over tokens, natural logarithm */
-    double loss_error;     /**< its standard error; NaN for one token */
-    double perplexity;     /**< exp(loss) */
-    double reference_loss; /**< of the reference on the same tokens; 0 without one */
-    double divergence;     /**< mean of sum_i p_i log(p_i / q_i), of the model's probabilities q
-                                  from the reference's p; 0 without one */
+    uint64_t tokens;         /**< number of predicted tokens */
+    uint64_t fed;            /**< number of tokens fed, in all windows */
+    double loss;             /**< mean over tokens, natural logarithm */
+    double loss_error;       /**< its standard error; NaN for one token */
+    double perplexity;       /**< exp(loss) */
+    double reference_loss;   /**< of the reference on the same tokens; 0 without one */
+    double divergence;       /**< Kullback-Leibler divergence, the mean of sum_i p_i log(p_i / q_i)
+                                  with p of the reference and q of the model; 0 without one */
     double divergence_error; /**< its standard error */
     double same_best; /**< fraction of positions at which both have the same likeliest token */
 } kvs_perplexity_result;
@@ -249,7 +243,7 @@ typedef struct kvs_report kvs_report;
 /** Reads the run folders. */
 KVS_API kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count,
                                      kvs_err *err);
-/** Releases a report. */
+/** Frees a report. */
 KVS_API void kvs_report_free(kvs_report *report);
 
 /** Summary of a run folder.  A run that has not ended has no final values (NaN). */
@@ -261,34 +255,34 @@ typedef struct kvs_run_summary {
     size_t heads;           /**< of the model */
     uint64_t parameters;    /**< of the model */
     uint64_t seed;          /**< of the run */
-    uint64_t tokens;        /**< fed in training */
-    uint64_t steps;         /**< done */
-    uint64_t planned_steps; /**< as configured */
-    uint64_t step_at_99;    /**< 0 = never */
-    int ended;              /**< complete or stopped by a signal: steps may be fewer than planned */
+    uint64_t tokens;        /**< number of tokens fed in training */
+    uint64_t steps;         /**< number of steps done */
+    uint64_t planned_steps; /**< number of steps configured */
+    uint64_t step_at_99;    /**< see kvs_train_result; 0 = never */
+    int ended;              /**< 1 = the run is complete or was stopped by a signal */
     double final_accuracy;  /**< at the end */
     double final_loss;      /**< at the end */
     double seconds;         /**< of training */
 } kvs_run_summary;
 
-/** One run. */
+/** Returns a run of the report. */
 KVS_API const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index);
 
 /** The validation loss of an arm: mean and standard error over its runs, at the last step at which
  * all of them were evaluated.  If some runs are complete, the others are ignored. */
 typedef struct kvs_arm_summary {
     const char *label;   /**< how it differs from the other arms: "shift kv", "lr 0.002" */
-    size_t runs;         /**< their number */
-    size_t counted;      /**< runs that the means are of */
+    size_t runs;         /**< number of runs */
+    size_t counted;      /**< number of runs in the means */
     uint64_t parameters; /**< of the model */
-    uint64_t step;       /**< 0 = not evaluated yet: loss is NaN */
-    double loss;         /**< mean */
-    double loss_error;   /**< NaN for one run */
-    double tokens;       /**< mean */
-    double seconds;      /**< mean */
+    uint64_t step;       /**< step of the evaluation; 0 = not evaluated yet, loss is NaN */
+    double loss;         /**< mean over runs */
+    double loss_error;   /**< standard error of the mean; NaN for one run */
+    double tokens;       /**< mean number of tokens fed */
+    double seconds;      /**< mean time of training */
 } kvs_arm_summary;
 
-/** One arm. */
+/** Returns an arm of the report. */
 KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
 
 /** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first
@@ -296,21 +290,21 @@ KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t i
 typedef struct kvs_arm_difference {
     size_t arm;               /**< index of the arm */
     size_t baseline;          /**< index of the baseline */
-    uint64_t step;            /**< at which both were evaluated */
-    double mean;              /**< over seeds */
+    uint64_t step;            /**< step at which both were evaluated */
+    double mean;              /**< mean over seeds */
     double error;             /**< the standard error over seeds; NaN for one seed */
-    size_t seeds;             /**< their number */
+    size_t seeds;             /**< number of seeds */
     const uint64_t *seed;     /**< the seeds */
     const double *difference; /**< one per seed */
 } kvs_arm_difference;
 
-/** One difference. */
+/** Returns a difference between an arm and the baseline. */
 KVS_API const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index);
 
-/** A sentence about something incomplete or not comparable. */
+/** Returns a sentence about something incomplete or not comparable. */
 KVS_API const char *kvs_report_remark(const kvs_report *report, size_t index);
 
-/** Tables and remarks as plain text (UTF-8) for a terminal. */
+/** Returns tables and remarks as plain text (UTF-8) for a terminal. */
 KVS_API const char *kvs_report_text(const kvs_report *report);
 
 /** Files that kvs_report_write() writes. */
@@ -325,7 +319,24 @@ typedef struct kvs_report_options {
 KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
                                     kvs_err *err);
 
-/* ---- models to measure with ------------------------------------------------------------------ */
+/* ---- benchmarks: models ---------------------------------------------------------------------- */
+
+/*
+ * Other programs on the machine change every measured time.  All benchmarks therefore measure in
+ * rounds.  Each round measures in turn the machine's peak, the thing itself, and the thing that it
+ * is compared with.  The results are the best and the median over all rounds.  Compare only values
+ * of one run.
+ *
+ *     kvs_bench_model m;              kvs_bench_model_get(&m, "tiny", &err);
+ *     kvs_model_config *config;       kvs_bench_model_config(&config, "tiny", &err);
+ *     kvs_model_config_set(config, "shift", "kv", &err);
+ *     kvs_bench_train_options o = {.config = config, .batch = m.batch, .length = m.length};
+ *     kvs_bench_training *b;          kvs_bench_training_create(&b, rt, &o, &err);
+ *     for (i = 0; i < KVS_BENCH_WARMUP + m.steps; i++)
+ *         kvs_bench_training_round(NULL, b, &err);
+ *     kvs_bench_train_result result;  kvs_bench_training_get(&result, b, &err);
+ *     kvs_bench_training_free(b);
+ */
 
 /** Best and median over all rounds.  The best is the smallest time or the largest rate. */
 typedef struct kvs_spread {
@@ -341,65 +352,65 @@ typedef struct kvs_bench_model {
     size_t steps;     /**< default number of measured steps */
 } kvs_bench_model;
 
-/** tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 of 124 million parameters; l110, a
- * Llama of 134 million, is for inference. */
+/** Finds a model by name.  tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 with 124
+ * million parameters; l110, a Llama with 134 million, is for inference. */
 KVS_API kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err);
-/** Its configuration, without a shift, for kvs_model_config_free(). */
+/** Creates the configuration of a model, without a shift.  Free it with kvs_model_config_free(). */
 KVS_API kvs_status kvs_bench_model_config(kvs_model_config **out, const char *name, kvs_err *err);
-/** Their names; NULL past the end. */
+/** Returns the name of the model with this index; NULL past the end. */
 KVS_API const char *kvs_bench_model_name(size_t index);
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- benchmarks: the machine ----------------------------------------------------------------- */
 
 /** y[tokens, rows] = x[tokens, cols] W^T and its two backward products, as the trainer calls them,
  * in floating-point operations per second. */
 typedef struct kvs_bench_gemm {
-    const char *model;          /**< where the shape occurs: "kvlm" */
-    const char *site;           /**< and at which place: "qkv" */
+    const char *model;          /**< the model in which the shape occurs: "kvlm" */
+    const char *site;           /**< the place in the model: "qkv" */
     size_t tokens;              /**< rows of x and y */
     size_t rows;                /**< columns of y */
     size_t cols;                /**< columns of x */
     kvs_spread forward;         /**< y */
     kvs_spread backward_input;  /**< the gradient of x */
     kvs_spread backward_weight; /**< the gradient of W */
-    kvs_spread peak; /**< of multiply-adds on registers, measured right before each of these */
+    kvs_spread peak; /**< rate of multiply-adds on registers, measured right before each product */
 } kvs_bench_gemm;
 
-/** Most products of a kvs_bench_machine. */
+/** Limit of kvs_bench_machine. */
 enum {
-    KVS_BENCH_GEMMS_MAX = 32 /**< most products */
+    KVS_BENCH_GEMMS_MAX = 32 /**< largest number of products */
 };
 
 /** Peak rates. */
 typedef struct kvs_bench_machine {
     kvs_spread peak;     /**< multiply-adds on registers, operations per second, all threads */
-    kvs_spread peak_one; /**< the same, one thread */
-    kvs_spread read;     /**< from memory, bytes per second, all threads */
+    kvs_spread peak_one; /**< multiply-adds on registers, operations per second, one thread */
+    kvs_spread read;     /**< bytes per second read from memory, all threads */
     size_t gemms;        /**< number of products */
     kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX]; /**< matrix products */
 } kvs_bench_machine;
 
-/** The limits of this machine with the runtime's processor code and threads. */
+/** Measures the limits of this machine with the runtime's processor code and threads. */
 KVS_API kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt,
                                          size_t rounds, kvs_err *err);
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/* ---- benchmarks: attention ------------------------------------------------------------------- */
 
 /** Options of kvs_bench_attention_run(). */
 typedef struct kvs_bench_attention_options {
     size_t length;                 /**< tokens */
     size_t head_size;              /**< channels per head */
-    size_t heads;                  /**< of queries */
-    size_t kv_heads;               /**< of keys and values */
-    const kvs_model_config *shift; /**< its settings shift, shift-form and shift-window; NULL = no
-                                        shift */
-    size_t rounds;                 /**< measurements */
+    size_t heads;                  /**< number of query heads */
+    size_t kv_heads;               /**< number of key and value heads */
+    const kvs_model_config *shift; /**< "shift", "shift-form" and "shift-window" of this
+                                        configuration are used; NULL = no shift */
+    size_t rounds;                 /**< number of measurements */
 } kvs_bench_attention_options;
 
 /** The time of attention. */
 typedef struct kvs_bench_attention {
-    double forward_flops;  /**< of the causal half */
-    double backward_flops; /**< of the causal half; recomputation is not counted */
+    double forward_flops;  /**< operations of the causal half */
+    double backward_flops; /**< operations of the causal half, without recomputation */
     kvs_spread forward;    /**< seconds */
     kvs_spread backward;   /**< seconds */
     kvs_spread both;       /**< seconds */
@@ -408,91 +419,94 @@ typedef struct kvs_bench_attention {
     double peak_rss;       /**< bytes, maximum */
 } kvs_bench_attention;
 
-/** One layer's attention, shift and rotary positions included, on one sequence. */
+/** Measures one layer's attention, with shift and rotary positions, on one sequence. */
 KVS_API kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
                                            const kvs_bench_attention_options *options,
                                            kvs_err *err);
 
-/* ---- training -------------------------------------------------------------------------------- */
+/* ---- benchmarks: training -------------------------------------------------------------------- */
 
 /** Options of kvs_bench_training_create(). */
 typedef struct kvs_bench_train_options {
     const kvs_model_config *config; /**< of the model */
     size_t batch;                   /**< sequences per step */
     size_t length;                  /**< tokens per sequence */
-    int alone;                      /**< do not also measure the same model without its shift */
-    int profile;                    /**< time every operation */
-    int recompute;                  /**< compute layers again in the backward pass */
+    int alone;                      /**< 1 = do not also measure the model without its shift */
+    int profile;                    /**< 1 = measure the time of every operation */
+    int recompute;                  /**< 1 = compute layers again in the backward pass */
 } kvs_bench_train_options;
 
-/** Cost of one operation per step, on average. */
+/** The average cost of one operation per step. */
 typedef struct kvs_bench_op {
     const char *op;   /**< "linear_forward" */
     const char *site; /**< "qkv"; may be NULL */
     double calls;     /**< per step */
     double seconds;   /**< per step */
-    double flops;     /**< operations; 0 = the bytes are the limit */
-    double bytes;     /**< read and written; 0 = the operations are the limit */
+    double flops;     /**< arithmetic operations; 0 = memory bandwidth limits it */
+    double bytes;     /**< bytes read and written; 0 = arithmetic limits it */
 } kvs_bench_op;
 
 /** Sizes of a benchmark of training. */
 enum {
     KVS_BENCH_WARMUP = 2,  /**< rounds that do not count */
-    KVS_BENCH_OPS_MAX = 64 /**< most operations of a profile */
+    KVS_BENCH_OPS_MAX = 64 /**< largest number of operations of a profile */
 };
 
-/** One round. */
+/** The result of one round. */
 typedef struct kvs_bench_round {
     double seconds;           /**< of the step */
     double loss;              /**< of the step */
-    double unshifted_seconds; /**< NaN: not measured */
+    double unshifted_seconds; /**< of the step without the shift; NaN = not measured */
     double peak;              /**< operations per second */
 } kvs_bench_round;
 
-/** All rounds. */
+/** The result of a benchmark of training, over all rounds. */
 typedef struct kvs_bench_train_result {
-    size_t rounds;                  /**< without the warm-up */
+    size_t rounds;                  /**< number of rounds, without the warm-up */
     double tokens;                  /**< per step */
     double flops;                   /**< per step: 6 x weights of matrix products x tokens +
                                          attention */
-    kvs_spread step;                /**< seconds */
-    kvs_spread unshifted;           /**< the same without the shift; NaN: not measured */
+    kvs_spread step;                /**< seconds per step */
+    kvs_spread unshifted;           /**< seconds per step without the shift; NaN = not measured */
     kvs_spread peak;                /**< operations per second */
     double peak_rss;                /**< bytes, without the unshifted model */
-    double planned_bytes;           /**< of the model */
-    double unshifted_planned_bytes; /**< of the model without the shift */
+    double planned_bytes;           /**< planned memory of the model */
+    double unshifted_planned_bytes; /**< planned memory of the model without the shift */
     double loss_first;              /**< of the first round */
     double loss_last;               /**< of the last round */
-    size_t ops; /**< 0 without a profile; the last one, "other", is the time outside operations */
+    size_t ops; /**< number of operations, 0 without a profile; the last, "other", is the time
+                     outside operations */
     kvs_bench_op op[KVS_BENCH_OPS_MAX]; /**< the profile */
 } kvs_bench_train_result;
 
 typedef struct kvs_bench_training kvs_bench_training; /**< a benchmark of training */
 
-/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping)
- * with random weights on one batch of random tokens, the same in every step. */
+/** Creates a benchmark: forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no
+ * decay, no clipping) with random weights.  Every step uses the same batch of random tokens. */
 KVS_API kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
                                              const kvs_bench_train_options *options, kvs_err *err);
-/** Releases a benchmark. */
+/** Frees a benchmark. */
 KVS_API void kvs_bench_training_free(kvs_bench_training *bench);
-/** Writes the current model, as kvs_model_save does, and batch.safetensors with `tokens`, [batch *
- * length + 1]: sequence s is length tokens from s * length on, and its targets are those shifted by
- * one.  Allocates memory for a moment, which peak_rss includes. */
+/** Writes the current model, as kvs_model_save() does, and batch.safetensors with the tensor
+ * `tokens` [batch * length + 1].  Sequence s is tokens[s * length] to tokens[(s+1) * length - 1];
+ * the target of a token is the next token of the tensor.  peak_rss includes the memory that this
+ * call needs. */
 KVS_API kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir,
                                            kvs_err *err);
-/** One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
+/** Measures one step of each model.  The first ::KVS_BENCH_WARMUP rounds do not count.  `out` may
+ * be NULL. */
 KVS_API kvs_status kvs_bench_training_round(kvs_bench_round *out, kvs_bench_training *bench,
                                             kvs_err *err);
-/** The result of all rounds so far. */
+/** Computes the result over the rounds measured so far. */
 KVS_API kvs_status kvs_bench_training_get(kvs_bench_train_result *out,
                                           const kvs_bench_training *bench, kvs_err *err);
 
-/* ---- inference ------------------------------------------------------------------------------- */
+/* ---- benchmarks: inference ------------------------------------------------------------------- */
 
 /** Options of kvs_bench_inference_create(). */
 typedef struct kvs_bench_infer_options {
-    const char *path;      /**< a model, as for kvs_model_load() */
-    const char *unshifted; /**< the same without its shift, measured in turns; NULL = none */
+    const char *path;      /**< a model: a path for kvs_model_load() */
+    const char *unshifted; /**< the same model without its shift, measured in turns; NULL = none */
     size_t prompt;         /**< tokens of a prompt, fed in one call; 0 = not measured */
     size_t generate;       /**< tokens generated one by one; 0 = not measured */
     size_t depth;          /**< tokens in the session before the first generated one */
@@ -500,17 +514,17 @@ typedef struct kvs_bench_infer_options {
     kvs_dtype cache;       /**< type of the KV cache, as for sessions */
 } kvs_bench_infer_options;
 
-/** All rounds. */
+/** The result of a benchmark of inference, over all rounds. */
 typedef struct kvs_bench_infer_result {
-    size_t rounds;                 /**< without the first, which is a warm-up */
+    size_t rounds;                 /**< number of rounds, without the first, which is a warm-up */
     kvs_spread prompt;             /**< seconds per prompt */
     kvs_spread generate;           /**< seconds per decoding pass: one token for every sequence */
-    kvs_spread unshifted_prompt;   /**< NaN: not measured */
-    kvs_spread unshifted_generate; /**< NaN: not measured */
+    kvs_spread unshifted_prompt;   /**< `prompt` without the shift; NaN = not measured */
+    kvs_spread unshifted_generate; /**< `generate` without the shift; NaN = not measured */
     kvs_spread read;        /**< bytes per second that the machine reads, in the same rounds */
-    double weight_bytes;    /**< of the matrices that every token is multiplied by */
-    double bytes_per_token; /**< that a generated token reads, on average: its share of the weights,
-                                 and keys and values */
+    double weight_bytes;    /**< size of the matrices that every token is multiplied by */
+    double bytes_per_token; /**< bytes read for a generated token, on average: its share of the
+                                 weights, and keys and values */
     double load;            /**< seconds to open the model */
     double start_rss;       /**< bytes, before the model was opened */
     double peak_rss;        /**< bytes, maximum */
@@ -518,25 +532,27 @@ typedef struct kvs_bench_infer_result {
 
 typedef struct kvs_bench_inference kvs_bench_inference; /**< a benchmark of inference */
 
-/** Random tokens through a model; every pass ends with the logits of its last tokens. */
+/** Creates a benchmark that feeds random tokens to a model.  Every pass computes the logits after
+ * its last tokens. */
 KVS_API kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt,
                                               const kvs_bench_infer_options *options, kvs_err *err);
-/** Releases a benchmark. */
+/** Frees a benchmark. */
 KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
-/** One prompt and one generation with each model. */
+/** Measures one prompt and one generation with each model. */
 KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err);
-/** The result of all rounds so far. */
+/** Computes the result over the rounds measured so far. */
 KVS_API kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out,
                                            const kvs_bench_inference *bench, kvs_err *err);
 
-/* ---- theory --------------------------------------------------------------------------------- */
+/* ---- theory ---------------------------------------------------------------------------------- */
 
-/** The four coefficients of a head's shift: 1 is for the token itself, 2 for the one before it. */
+/** The four coefficients of a head's shift: K^_t = alpha1 K_t + alpha2 K_{t-1} and
+ * V^_t = beta1 V_t + beta2 V_{t-1}. */
 typedef struct kvs_coefficients {
-    double alpha1; /**< of keys, the token itself */
-    double alpha2; /**< of keys, the one before */
-    double beta1;  /**< of values, the token itself */
-    double beta2;  /**< of values, the one before */
+    double alpha1; /**< of the current token's key */
+    double alpha2; /**< of the previous token's key */
+    double beta1;  /**< of the current token's value */
+    double beta2;  /**< of the previous token's value */
 } kvs_coefficients;
 
 /** An induction head on vectors x_1 to x_L, L = length:
@@ -547,35 +563,35 @@ typedef struct kvs_induction_problem {
     size_t length; /**< L, at least 4 */
     size_t dim;    /**< channels per token */
     double sigma;  /**< divides the scores */
-    double slope;  /**< of the distance */
-    size_t inputs; /**< number of random inputs; the worst counts.  Unit vectors; x_L equals an
-                        earlier one */
+    double slope;  /**< multiplies the distance */
+    size_t inputs; /**< number of random inputs, of which the worst counts.  An input consists of
+                        unit vectors, and x_L equals an earlier vector */
     uint64_t seed; /**< of the random inputs */
 } kvs_induction_problem;
 
 /** Sets the defaults. */
 KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
 
-/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are
- * the maximum over channels. */
+/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p, compute IH.  |a -
+ * b| is the maximum over channels. */
 typedef struct kvs_theorem1_result {
     double error;      /**< |IH - TF| */
-    double self_error; /**< the same if tokens of the first layer also attend to themselves, as in
+    double self_error; /**< |IH - TF| if tokens of the first layer also attend to themselves, as in
                           causal attention */
-    double copy_error; /**< between the first layer's output and the previous token */
-    double bound;      /**< of the proof: 4 dim / sigma e^-p / (1 - e^-p) */
+    double copy_error; /**< difference between the first layer's output and the previous token */
+    double bound;      /**< the bound of the proof: 4 dim / sigma e^-p / (1 - e^-p) */
 } kvs_theorem1_result;
 
 /** Measures what theorem 1 states. */
 KVS_API kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *problem,
                                 double p, kvs_err *err);
 
-/** Theorem 2: one layer of KV shifting attention of width dim.  The last three values use one input
- * of orthogonal tokens, one of which occurs twice. */
+/** Theorem 2: one layer of KV shifting attention (KVSA) of width dim computes IH.  The last three
+ * values use one input of orthogonal tokens, one of which occurs twice. */
 typedef struct kvs_theorem2_result {
     double masked;   /**< |IH - KVSA| without the first and the last key: only rounding */
-    double printed;  /**< with all keys, as in the theorem */
-    double repeated; /**< the same if the last two tokens are equal */
+    double printed;  /**< |IH - KVSA| with all keys, as in the theorem */
+    double repeated; /**< |IH - KVSA| with all keys if the last two tokens are equal */
     double network;  /**< difference between KVSA in double precision and as a model of this
                         library */
 } kvs_theorem2_result;
@@ -584,31 +600,33 @@ typedef struct kvs_theorem2_result {
 KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
                                 const kvs_induction_problem *problem, kvs_err *err);
 
-/** Theorem 3: the loss of a one-layer network on x_1 to x_T, x_i, whose answer is x_{i+1}. */
+/** Formulas for the loss of theorem 3: a one-layer network reads x_1 to x_T and then x_i; the
+ * target is x_{i+1}. */
 typedef enum kvs_theorem3_form {
     KVS_THEOREM3_EXACT,   /**< as it follows from the conditions */
     KVS_THEOREM3_PRINTED, /**< with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
     KVS_THEOREM3_FIGURE,  /**< as in the paper's figure: printed, with T as the constant of O(T) */
 } kvs_theorem3_form;
 
-/** Which loss. */
+/** The formula and sizes of a loss. */
 typedef struct kvs_theorem3 {
     kvs_theorem3_form form; /**< which formula */
     size_t T;               /**< at least 4 (3 if i is given); any value for the figure */
-    size_t i; /**< 1 .. T-1; 0 = any of 2 .. T-2, which are all equal; exact form only */
+    size_t i; /**< 1 .. T-1, exact form only; 0 = any of 2 .. T-2, for which the loss is equal */
 } kvs_theorem3;
 
-/** The loss; `gradient` may be NULL. */
+/** Computes the loss and its gradient (may be NULL). */
 KVS_API kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient,
                                      const kvs_theorem3 *problem, const kvs_coefficients *at,
                                      kvs_err *err);
-/** The exact loss, summed position by position. */
+/** Computes the exact loss as a sum over positions. */
 KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
                                             const kvs_coefficients *at, kvs_err *err);
-/** The exact loss of a model of this library with orthogonal embeddings. */
+/** Computes the exact loss with a model of this library that has orthogonal embeddings. */
 KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
                                         const kvs_coefficients *at, kvs_err *err);
-/** Largest difference between the exact loss and the brute-force loss over i = 1 to T-1. */
+/** Computes the largest difference between the exact loss and the brute-force loss over i = 1 to
+ * T-1. */
 KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
                                            kvs_err *err);
 
@@ -618,22 +636,23 @@ typedef struct kvs_estimate {
     double error; /**< the standard error of the mean */
 } kvs_estimate;
 
-/** The loss of models with random embeddings ~ N(0, 1/dim), the mean over `samples` of them with i
- * in 2 to T-2. */
+/** Estimates the loss of models with random embeddings ~ N(0, 1/dim): the mean over `samples`
+ * models with i in 2 to T-2. */
 KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
                                             const kvs_coefficients *at, size_t dim, size_t samples,
                                             uint64_t seed, kvs_err *err);
 
-/** Coefficients on the square of the paper's figure: alpha2 = 1 - alpha1, beta2 = 1 - beta1. */
+/** Returns coefficients on the square of the paper's figure: alpha2 = 1 - alpha1 and
+ * beta2 = 1 - beta1. */
 KVS_API kvs_coefficients kvs_square(double alpha1, double beta1);
-/** The minimum over a grid of (steps + 1)^2 points of the square from (0, 0) to (1, 1). */
+/** Finds the minimum over a grid of (steps + 1)^2 points of the square from (0, 0) to (1, 1). */
 KVS_API kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss,
                                         const kvs_theorem3 *problem, size_t steps, kvs_err *err);
 
 /** Gradient descent on all four coefficients with Adam (0.9, 0.999). */
 typedef struct kvs_descent {
     double lr;      /**< learning rate */
-    uint64_t steps; /**< their number */
+    uint64_t steps; /**< number of steps */
     /** Called before each step 1, 2, ... with its starting point; may be NULL. */
     void (*visit)(void *user, uint64_t step, double loss, const kvs_coefficients *at);
     void *user; /**< passed to the callback */
@@ -645,7 +664,7 @@ KVS_API kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3
 
 /** Limit of kvs_landscape_draw(). */
 enum {
-    KVS_PANELS_MAX = 12 /**< most squares */
+    KVS_PANELS_MAX = 12 /**< largest number of squares */
 };
 
 /** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the
@@ -653,20 +672,22 @@ enum {
 KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
                                       size_t columns, kvs_err *err);
 
-/* ---- lens ----------------------------------------------------------------------------------- */
+/* ---- lens ------------------------------------------------------------------------------------ */
 
-/** The attention of one head to each position (A), and to each token's content after the shift of
- * values (A_V): with taps b1 for the token itself and b2 for the one before,
+/** The attention pattern of one head.  A[t, j] is the attention of token t to position j.  The
+ * shifted value at position j mixes the values of tokens j and j-1 with taps b1 and b2, so the
+ * weight of token j's own value is
  *
  *     A_V[t, j] = b1 A[t, j] + b2 A[t, j + 1]
  *
- * and likewise for longer windows; if channels differ, with their means.  Without a shift of values
- * both are equal.  Rows of A sum to 1, rows of A_V to the sum of the taps. */
+ * Longer windows have more terms; if the channels of a head have different taps, their means are
+ * used.  Without a shift of values A_V = A.  Each row of A sums to 1, each row of A_V to the sum of
+ * the taps. */
 typedef struct kvs_pattern {
-    size_t layer;          /**< of the head */
-    size_t head;           /**< in the layer */
-    size_t kv_head;        /**< whose keys and values it reads */
-    size_t tokens;         /**< of the sequence */
+    size_t layer;          /**< layer of the head */
+    size_t head;           /**< number of the head in the layer */
+    size_t kv_head;        /**< the KV head whose keys and values it reads */
+    size_t tokens;         /**< length of the sequence */
     const float *places;   /**< A, [tokens, tokens]; row t is for query token t */
     const float *contents; /**< A_V, [tokens, tokens] */
 } kvs_pattern;
@@ -677,21 +698,22 @@ KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size
                                 void (*visit)(void *user, const kvs_pattern *pattern), void *user,
                                 kvs_err *err);
 
-/** Random tokens, then the same tokens again: token t of the second half equals
+/** Test sequences: random tokens, then the same tokens again.  Token t of the second half equals
  * token t - length. */
 typedef struct kvs_lens_options {
-    size_t length;    /**< of one half; at most half the model's context */
-    size_t sequences; /**< their number */
-    uint64_t seed;    /**< of the tokens */
-    size_t first_id;  /**< ids below it are not drawn */
+    size_t length;    /**< tokens of one half; at most half the model's context */
+    size_t sequences; /**< number of sequences */
+    uint64_t seed;    /**< seed of the tokens */
+    size_t first_id;  /**< the smallest id that is drawn */
 } kvs_lens_options;
 
 /** Sets the defaults. */
 KVS_API void kvs_lens_options_init(kvs_lens_options *options);
-/** Checks the options against a model, and cuts the length to half its context. */
+/** Checks the options against a model, and reduces `length` to half the model's context if it is
+ * greater. */
 KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_model *model,
                                            kvs_err *err);
-/** Sequence `index`, 2 * length ids. */
+/** Writes sequence `index`, 2 * length ids. */
 KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
                                const kvs_model *model, size_t index);
 
@@ -699,64 +721,65 @@ KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
 typedef struct kvs_head_scores {
     double induction; /**< from tokens of the second half to the token after their earlier
                            occurrence */
-    double duplicate; /**< from these to the earlier occurrence itself */
+    double duplicate; /**< from tokens of the second half to their earlier occurrence itself */
     double previous;  /**< from all tokens but the first to the previous token */
 } kvs_head_scores;
 
-/** What one head does. */
+/** Scores of one head, which show its role. */
 typedef struct kvs_head_reading {
-    size_t layer;             /**< of the head */
-    size_t head;              /**< in the layer */
-    size_t kv_head;           /**< whose keys and values it reads */
-    kvs_head_scores places;   /**< by A */
-    kvs_head_scores contents; /**< by A_V */
+    size_t layer;             /**< layer of the head */
+    size_t head;              /**< number of the head in the layer */
+    size_t kv_head;           /**< the KV head whose keys and values it reads */
+    kvs_head_scores places;   /**< computed from A */
+    kvs_head_scores contents; /**< computed from A_V */
     double previous_keys;     /**< alpha2 / (|alpha1| + |alpha2|); NaN unless keys have two taps */
 } kvs_head_reading;
 
-/** Attention heads of all layers. */
+/** Returns the number of attention heads of all layers together. */
 KVS_API size_t kvs_lens_heads(const kvs_model *model);
-/** One result per head, kvs_lens_heads of them, layer by layer.  `options` must have passed
- * kvs_lens_options_finish. */
+/** Computes the scores of all heads, layer by layer; `out` has kvs_lens_heads() elements.  Call
+ * kvs_lens_options_finish() first. */
 KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
                                  const kvs_lens_options *options, kvs_err *err);
 
-/** Kinds of heads, by the token that contributes more to their keys and to their values.  The
- * second kind is a one-layer induction head; the last is an ordinary head whose positions are off
- * by one. */
+/** Kinds of heads, by which token contributes more to their keys and to their values: the current
+ * or the previous one.  The second kind is a one-layer induction head.  The last kind is an
+ * ordinary head whose positions are shifted by one. */
 typedef enum kvs_head_kind {
     KVS_KEYS_CURRENT_VALUES_CURRENT,   /**< alpha1 > alpha2, beta1 > beta2 */
     KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /**< alpha1 <= alpha2, beta1 > beta2 */
     KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /**< alpha1 > alpha2, beta1 <= beta2 */
     KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /**< alpha1 <= alpha2, beta1 <= beta2 */
-    KVS_HEAD_KINDS,                    /**< their number */
+    KVS_HEAD_KINDS,                    /**< number of kinds */
 } kvs_head_kind;
 
-/** The kind of a head; KVS_HEAD_KINDS for NULL. */
+/** Returns the kind of a head; ::KVS_HEAD_KINDS for NULL. */
 KVS_API kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head);
 
 /** The coefficients of all KV heads together. */
 typedef struct kvs_shift_summary {
-    size_t heads;                 /**< KV heads of all layers */
-    size_t kinds[KVS_HEAD_KINDS]; /**< heads of each kind */
-    kvs_estimate alpha_sum;       /**< alpha1 + alpha2 */
-    kvs_estimate beta_sum;        /**< beta1 + beta2 */
-    size_t negative_alphas;       /**< there are two per head */
-    size_t negative_betas;        /**< there are two per head */
+    size_t heads;                 /**< number of KV heads of all layers */
+    size_t kinds[KVS_HEAD_KINDS]; /**< number of heads of each kind */
+    kvs_estimate alpha_sum;       /**< mean of alpha1 + alpha2 */
+    kvs_estimate beta_sum;        /**< mean of beta1 + beta2 */
+    size_t negative_alphas;       /**< number of negative alpha1 and alpha2 */
+    size_t negative_betas;        /**< number of negative beta1 and beta2 */
 } kvs_shift_summary;
 
-/** Whether the heads of such a shift have kinds: keys and values must be shifted by one token, with
- * learned taps. */
+/** Returns 1 if the heads of a model with this configuration have kinds: keys and values must be
+ * shifted by one token, with learned taps. */
 KVS_API int kvs_shift_has_kinds(const kvs_model_config *config);
-/** The four coefficients of one head; a shift without kinds returns KVS_E_UNSUPPORTED. */
+/** Computes the four coefficients of one head.  If the heads have no kinds, the call returns
+ * ::KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model,
                                          size_t layer, size_t kv_head, kvs_err *err);
-/** The coefficients of a model. */
+/** Summarises the coefficients of a model. */
 KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model,
                                        kvs_err *err);
 
 /** Limit of kvs_patterns_draw(). */
 enum {
-    KVS_DRAWN_HEADS_MAX = 256 /**< most heads */
+    KVS_DRAWN_HEADS_MAX = 256 /**< largest number of heads */
 };
 
 /** Draws the patterns of all heads (at most KVS_DRAWN_HEADS_MAX) on the first sequence of `options`
@@ -764,23 +787,23 @@ enum {
 KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
                                      const kvs_lens_options *options, kvs_err *err);
 
-/* ---- experiments ---------------------------------------------------------------------------- */
+/* ---- experiments ----------------------------------------------------------------------------- */
 
 /** The size of an experiment. */
 typedef enum kvs_scale {
-    KVS_SCALE_SMOKE, /**< seconds: tests that everything works; no evidence about the claim */
+    KVS_SCALE_SMOKE, /**< seconds: tests that everything runs; says nothing about the claim */
     KVS_SCALE_DESK,  /**< minutes on two cores: scaled down so that the claim is still visible */
     KVS_SCALE_PAPER, /**< the paper's own settings, for a cluster */
 } kvs_scale;
 
 /** Number of scales. */
 enum {
-    KVS_SCALES = 3 /**< their number */
+    KVS_SCALES = 3 /**< number of scales */
 };
 
-/** smoke, desk, paper */
+/** Returns "smoke", "desk" or "paper"; NULL for another value. */
 KVS_API const char *kvs_scale_name(kvs_scale scale);
-/** The scale of that name. */
+/** Finds the scale with a name. */
 KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
 
 /** One of the paper's studies. */
@@ -790,19 +813,19 @@ typedef struct kvs_experiment {
     const char *claim;                /**< the paper's claim in one sentence */
     const char *settings[KVS_SCALES]; /**< what runs at each scale, and how it was scaled */
     size_t seeds[KVS_SCALES];         /**< default number of seeds per arm */
-    int learns_text;                  /**< needs texts, except at scale smoke */
-    int takes_model;                  /**< can measure a given model instead of training one */
+    int learns_text;                  /**< 1 = needs texts, except at scale smoke */
+    int takes_model;                  /**< 1 = can measure a given model instead of training one */
 } kvs_experiment;
 
-/** The experiments; NULL past the end. */
+/** Returns the experiment with this index; NULL past the end. */
 KVS_API const kvs_experiment *kvs_experiment_at(size_t index);
 
 /** The state of a run that is part of an experiment. */
 typedef enum kvs_run_state {
-    KVS_RUN_NEW,      /**< has no folder */
-    KVS_RUN_BEGUN,    /**< can be continued */
-    KVS_RUN_DONE,     /**< complete */
-    KVS_RUN_DIVERGED, /**< its loss was not finite, which ended it */
+    KVS_RUN_NEW,      /**< the run has no folder yet */
+    KVS_RUN_BEGUN,    /**< the run can be continued */
+    KVS_RUN_DONE,     /**< the run is complete */
+    KVS_RUN_DIVERGED, /**< the run ended because its loss was not finite */
 } kvs_run_state;
 
 /** A run that is part of an experiment. */
@@ -814,18 +837,18 @@ typedef struct kvs_planned_run {
     uint64_t steps;      /**< in the whole run */
     double tokens;       /**< in the whole run */
     double flops;        /**< in the whole run */
-    double bytes;        /**< memory */
-    kvs_run_state state; /**< so far */
+    double bytes;        /**< memory it needs */
+    kvs_run_state state; /**< its present state */
 } kvs_planned_run;
 
 /** Whether a claim of the paper holds. */
 typedef enum kvs_verdict {
-    KVS_VERDICT_REPRODUCED, /**< it does */
+    KVS_VERDICT_REPRODUCED, /**< the results confirm the claim */
     KVS_VERDICT_NOT,        /**< the results contradict the claim */
     KVS_VERDICT_TOO_SMALL,  /**< this scale does not allow a conclusion */
 } kvs_verdict;
 
-/** reproduced, not reproduced, not at this scale */
+/** Returns "reproduced", "not reproduced" or "not at this scale"; NULL for another value. */
 KVS_API const char *kvs_verdict_name(kvs_verdict verdict);
 
 /** A claim and its verdict. */
@@ -834,7 +857,7 @@ typedef struct kvs_claim {
     const char *paper;   /**< the paper's value or statement */
     double ours;         /**< our value; NaN = none */
     double error;        /**< its standard error; NaN = none */
-    const char *unit;    /**< of both, "" = none */
+    const char *unit;    /**< unit of `paper` and `ours`; "" = none */
     size_t seeds;        /**< runs per arm */
     kvs_verdict verdict; /**< whether it holds */
     const char *detail;  /**< reason for the verdict: "p = 0.003, lower for 5 of 5 seeds" */
@@ -845,8 +868,8 @@ typedef struct kvs_repro_progress {
     const kvs_planned_run *run;    /**< the run */
     size_t index;                  /**< its number */
     size_t count;                  /**< number of runs */
-    const kvs_step_record *record; /**< NULL: the run starts or has ended */
-    double seconds_left; /**< of the whole experiment, estimated from its speed; NaN at first */
+    const kvs_step_record *record; /**< the last step; NULL = the run starts or has ended */
+    double seconds_left;           /**< estimated time until the experiment ends; NaN at first */
 } kvs_repro_progress;
 
 /** Options of kvs_repro_create(). */
@@ -854,13 +877,13 @@ typedef struct kvs_repro_options {
     kvs_scale scale;          /**< the size */
     size_t seeds;             /**< 0 = the experiment's own number */
     const char *out;          /**< folder; NULL = this is a plan only */
-    int resume;               /**< continue with what is in the folder */
+    int resume;               /**< 1 = continue the experiment in the folder */
     const char *reuse;        /**< a folder of experiments; its finished runs are used for equal
                                  planned runs; NULL = none */
     const char *const *texts; /**< files or folders of files, for models that learn text */
-    size_t text_count;        /**< their number */
+    size_t text_count;        /**< number of texts */
     const char *model; /**< a trained model to measure instead; NULL = train the experiment's own */
-    double dropout;    /**< dropout that stays on during its measurement */
+    double dropout;    /**< dropout during the measurement of `model` */
     const char *command; /**< recorded in the results; NULL = none */
     /** Called before the first step of each run, after every step, and at the end of the run.
      * Non-zero stops cleanly; a later call with `resume` continues from there. */
@@ -877,26 +900,27 @@ typedef struct kvs_repro kvs_repro; /**< an experiment that is planned or done *
  * executed by one rank, all ranks make the same calls and share the folder. */
 KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
                                     const kvs_repro_options *options, kvs_err *err);
-/** Releases an experiment. */
+/** Frees an experiment. */
 KVS_API void kvs_repro_free(kvs_repro *repro);
-/** Which experiment it is. */
+/** Returns the description of the experiment. */
 KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
-/** Its runs; NULL past the end. */
+/** Returns the planned run with this index; NULL past the end. */
 KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
-/** Estimated seconds for the remaining runs on this machine, with its ranks. */
+/** Returns the estimated seconds for the remaining runs on this machine, with its ranks. */
 KVS_API double kvs_repro_seconds(const kvs_repro *repro);
 
 /** Executes the plan.  The folder then contains runs/ (run folders as kvs_train writes them),
  * results.json (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and
- * page.md.  *finished is 0 if it was stopped.  Only rank 0 has the claims. */
+ * page.md.  *finished is 0 if it was stopped, otherwise 1.  Only rank 0 has the claims. */
 KVS_API kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err);
-/** The claims with their verdicts; NULL past the end. */
+/** Returns the claim with this index, with its verdict; NULL past the end. */
 KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 
-/** Joins the finished experiments in `dir` and its folders into one self-contained page. */
+/** Writes one self-contained page about all finished experiments in `dir` and its folders. */
 KVS_API kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *html,
                                     kvs_err *err);
-/** Writes their claims and verdicts as one Markdown table with links to the folders. */
+/** Writes the claims and verdicts of all finished experiments in `dir` and its folders as one
+ * Markdown table with links to the folders. */
 KVS_API kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *markdown,
                                      kvs_err *err);
 
