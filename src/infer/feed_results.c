@@ -1,27 +1,21 @@
 /* Results for each token of a feed: log-probabilities and best tokens.
  *
- * Rows of the batch whose results are wanted go through the head, in slices that fit the planned
- * memory: first those with a target, then those that predict a fed token, then those whose best
- * tokens are wanted.  The bits of a result depend on the pass that computed the row
- * (kvsi_pass_has_many), not on the rows that share the head with it. */
+ * After each pass, the rows whose results are wanted go through the head in three calls: rows with
+ * a target, rows that predict a fed token, and rows whose best tokens are wanted.  The bits of a
+ * result depend on the number of tokens in the pass that computed its row (kvsi_pass_has_many), and
+ * not on the other rows that go through the head. */
 #include "base/math.h"
 #include "infer/session.h"
 
 #include <math.h>
 
-/* Position in its session of the token of a row. */
+/* Returns the position of a row's token in its session. */
 static size_t position_of(const kvs_runner *r, size_t part, size_t row)
 {
     return r->states[part]->length - (r->starts[part + 1] - row);
 }
 
-/* Index of a position among the tokens of a feed. */
-static size_t index_in_feed(const kvs_feed *feed, size_t position)
-{
-    return position - (feed->session->goal - feed->count);
-}
-
-/* The part that a row belongs to, which is `part` or a later one. */
+/* Returns the part of the batch that a row belongs to.  It must be `part` or a later one. */
 static size_t part_of(const kvs_runner *r, size_t part, size_t row)
 {
     while (row >= r->starts[part + 1])
@@ -29,8 +23,9 @@ static size_t part_of(const kvs_runner *r, size_t part, size_t row)
     return part;
 }
 
-/* ---- targets and likeliest tokens ---- */
+/* ---- log-probabilities of targets, and the likeliest token ---- */
 
+/* Fills in `logprobs` and `best` of the feeds. */
 static kvs_status score_targets(kvs_runner *r, kvs_err *err)
 {
     const kvsi_pass *p = r->pass;
@@ -45,7 +40,7 @@ static kvs_status score_targets(kvs_runner *r, kvs_err *err)
 
         part = part_of(r, part, row);
         feed = &r->feeds[part];
-        index = index_in_feed(feed, position_of(r, part, row));
+        index = kvsi_index_in_feed(feed, position_of(r, part, row));
         if (feed->logprobs && feed->targets && feed->targets[index] >= 0)
             feed->logprobs[index] = -(double)p->host_losses[i];
         if (feed->best)
@@ -54,9 +49,9 @@ static kvs_status score_targets(kvs_runner *r, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- the fed tokens themselves ---- */
+/* ---- log-probabilities of the fed tokens ---- */
 
-/* The last rows of the sessions in r->states predict the first tokens of r->feeds. */
+/* Scores the first token of each of r->feeds with the last row of its session. */
 static kvs_status score_first_of_batch(kvs_runner *r, int many, kvs_err *err)
 {
     for (size_t i = 0; i < r->parts; i++) {
@@ -71,7 +66,8 @@ static kvs_status score_first_of_batch(kvs_runner *r, int many, kvs_err *err)
     return KVS_OK;
 }
 
-/* Sessions whose last token was in a pass of many tokens, or those of the others. */
+/* Scores the first token of the feeds whose session's last row was computed in a pass of many
+ * tokens, if `many`, or in a smaller pass. */
 static kvs_status score_first_of(kvs_runner *r, const kvsi_feed_list *feeds, int many, kvs_err *err)
 {
     const size_t sequences = r->pass->limits.sequences;
@@ -103,15 +99,17 @@ kvs_status kvsi_score_first(kvs_runner *runner, const kvsi_feed_list *feeds, kvs
     return score_first_of(runner, feeds, 1, err);
 }
 
-/* Each row predicts the next token, if that is fed in the same call. */
+/* Scores all fed tokens but the first of each feed.  A token is scored with the row before it. */
 static kvs_status score_own(kvs_runner *r, kvs_err *err)
 {
     size_t count = 0, i = 0;
 
-    for (size_t part = 0; part < r->parts; part++)
-        for (size_t row = r->starts[part]; r->feeds[part].own_logprobs && row < r->starts[part + 1];
-             row++) {
-            const kvs_session *s = r->feeds[part].session;
+    for (size_t part = 0; part < r->parts; part++) {
+        const kvs_session *s = r->feeds[part].session;
+
+        if (!r->feeds[part].own_logprobs)
+            continue;
+        for (size_t row = r->starts[part]; row < r->starts[part + 1]; row++) {
             const size_t next = position_of(r, part, row) + 1;
 
             if (next < s->goal) {
@@ -119,6 +117,7 @@ static kvs_status score_own(kvs_runner *r, kvs_err *err)
                 r->row_targets[count++] = s->ids[next];
             }
         }
+    }
     if (count == 0)
         return KVS_OK;
     TRY(kvsi_pass_score(r->pass, r->rows, r->row_targets, count, kvsi_pass_has_many(r->pass), err));
@@ -127,7 +126,7 @@ static kvs_status score_own(kvs_runner *r, kvs_err *err)
 
         part = part_of(r, part, (size_t)r->rows[i]);
         feed = &r->feeds[part];
-        feed->own_logprobs[index_in_feed(feed, position_of(r, part, (size_t)r->rows[i]) + 1)] =
+        feed->own_logprobs[kvsi_index_in_feed(feed, position_of(r, part, (size_t)r->rows[i]) + 1)] =
             -(double)r->pass->host_losses[i];
     }
     return KVS_OK;
@@ -135,7 +134,8 @@ static kvs_status score_own(kvs_runner *r, kvs_err *err)
 
 /* ---- the best tokens ---- */
 
-/* Copies the `found` best tokens after a row; a feed may want fewer, or more than there are. */
+/* Copies the `found` best tokens after a row to index `index` of a feed.  If the feed wants fewer,
+ * the rest is left out; if it wants more, they become -1. */
 static void copy_top(const kvs_feed *feed, size_t index, const int32_t *ids, const real *logprobs,
                      size_t found)
 {
@@ -146,15 +146,17 @@ static void copy_top(const kvs_feed *feed, size_t index, const int32_t *ids, con
     }
 }
 
+/* Finds the best tokens after each row, in slices of rows that fit limits.top. */
 static kvs_status find_top(kvs_runner *r, kvs_err *err)
 {
     const kvsi_pass *p = r->pass;
     size_t count = 0, top = 0, slice;
 
     for (size_t part = 0; part < r->parts; part++) {
+        if (r->feeds[part].top == 0)
+            continue;
         top = kvsi_max(top, r->feeds[part].top);
-        for (size_t row = r->starts[part]; r->feeds[part].top > 0 && row < r->starts[part + 1];
-             row++)
+        for (size_t row = r->starts[part]; row < r->starts[part + 1]; row++)
             r->rows[count++] = (int32_t)row;
     }
     if (count == 0)
@@ -169,7 +171,8 @@ static kvs_status find_top(kvs_runner *r, kvs_err *err)
             const size_t row = (size_t)r->rows[at + i];
 
             part = part_of(r, part, row);
-            copy_top(&r->feeds[part], index_in_feed(&r->feeds[part], position_of(r, part, row)),
+            copy_top(&r->feeds[part],
+                     kvsi_index_in_feed(&r->feeds[part], position_of(r, part, row)),
                      p->host_top_ids + i * top, p->host_top_logprobs + i * top, top);
         }
     }

@@ -1,4 +1,5 @@
 /* The likeliest tokens, and the log-probability of a token. */
+#include "base/math.h"
 #include "kernels/top.h"
 #include "kvshift/kvshift.h"
 
@@ -16,7 +17,8 @@ int32_t kvs_logits_best(const float *logits, size_t count)
     return (int32_t)best;
 }
 
-/* log(sum_i exp(logits[i] - most)); `most` is the greatest, which avoids overflow */
+/* Returns log(sum_i exp(logits[i] - most)).  `most` is the greatest logit, so that exp() does not
+ * overflow. */
 static double log_sum(const float *logits, size_t count, double most)
 {
     double sum = 0;
@@ -42,7 +44,7 @@ size_t kvs_logits_top(int32_t *ids, double *logprobs, size_t top, const float *l
 
     if (!ids || !logits || top == 0 || count == 0)
         return 0;
-    top = top < count ? top : count;
+    top = kvsi_min(top, count);
     kvsi_top_ids(ids, top, logits, count);
     if (!logprobs)
         return top;

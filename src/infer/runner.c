@@ -10,14 +10,9 @@
 
 enum { TOKENS_DEFAULT = 256, TOKENS_MAX = 1 << 24 };
 
-/* Best tokens for each row of the largest pass that are found at once; more take several slices of
- * rows. */
+/* Memory is planned for this many best tokens per row of the largest pass.  If a feed wants more,
+ * the rows are handled in several slices. */
 enum { TOP_PLANNED = 16 };
-
-static size_t smaller(size_t x, size_t y)
-{
-    return x < y ? x : y;
-}
 
 /* ---- the handle ---- */
 
@@ -112,7 +107,7 @@ void kvs_runner_free(kvs_runner *runner)
 
 /* ---- checks ---- */
 
-/* `who` is the start of the message: empty, or the sequence. */
+/* Checks one feed.  `who` is the start of the message: empty, or the sequence. */
 static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err)
 {
     const kvs_session *s = feed->session;
@@ -141,11 +136,12 @@ kvs_feed kvsi_feed_at(const kvsi_feed_list *feeds, size_t index)
     kvs_feed feed = {0};
 
     memcpy(&feed, (const unsigned char *)feeds->at + index * feeds->size,
-           smaller(feeds->size, sizeof feed));
+           kvsi_min(feeds->size, sizeof feed));
     return feed;
 }
 
-/* The size of the first feed is the distance between feeds. */
+/* Checks the `size` of one feed.  All feeds must have that of the first, which is the distance
+ * between feeds. */
 static kvs_status check_size(const kvsi_feed_list *feeds, size_t index, kvs_err *err)
 {
     const void *at = (const unsigned char *)feeds->at + index * feeds->size;
@@ -183,8 +179,8 @@ static kvs_status check_feeds(const kvs_runner *r, const kvsi_feed_list *feeds, 
 
 /* ---- one pass ---- */
 
-/* The target of the head at an index of a feed; -1 = none.  Any target gives the likeliest token
- * too. */
+/* Returns the target for a token of a feed; -1 = the token needs no target.  The likeliest token is
+ * computed for every row that has a target, so `best` alone uses target 0. */
 static int32_t target_at(const kvs_feed *feed, size_t index)
 {
     if (feed->logprobs && feed->targets && feed->targets[index] >= 0)
@@ -192,20 +188,20 @@ static int32_t target_at(const kvs_feed *feed, size_t index)
     return feed->best ? 0 : -1;
 }
 
-/* Adds up to `left` tokens of a feed to the batch; returns how many.  Sessions whose taps differ
- * run in different passes. */
+/* Adds up to `left` tokens of a feed to the batch; returns how many.  Adds none if the taps of the
+ * session differ from those of the sessions in the batch: these tokens go into a later pass. */
 static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
 {
     kvs_session *s = feed->session;
     const size_t at = r->starts[r->parts], past = s->state.length;
-    const size_t count = smaller(smaller(s->goal - past, left), kvsi_state_chunk(&s->state));
+    const size_t count = kvsi_min(kvsi_min(s->goal - past, left), kvsi_state_chunk(&s->state));
     const int scored = feed->logprobs || feed->best;
 
     if (count == 0 || (r->parts > 0 && !kvsi_state_same_taps(&s->state, r->states[0])))
         return 0;
     memcpy(r->ids + at, s->ids + past, count * sizeof *r->ids);
     for (size_t t = 0; t < count; t++)
-        r->targets[at + t] = scored ? target_at(feed, past + t - (s->goal - feed->count)) : -1;
+        r->targets[at + t] = scored ? target_at(feed, kvsi_index_in_feed(feed, past + t)) : -1;
     r->feeds[r->parts] = *feed;
     r->states[r->parts] = &s->state;
     r->starts[++r->parts] = at + count;
@@ -242,7 +238,7 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvsi_feed_list *feeds, kvs_
 
 /* ---- feeding ---- */
 
-/* Logits after the last token of each session in r->feeds. */
+/* Computes the logits after the last token of each session in r->feeds. */
 static kvs_status compute_logits_of_batch(kvs_runner *r, kvs_err *err)
 {
     for (size_t i = 0; i < r->parts; i++)
@@ -268,7 +264,7 @@ static kvs_status compute_logits(kvs_runner *r, const kvsi_feed_list *feeds, kvs
     return r->parts > 0 ? compute_logits_of_batch(r, err) : KVS_OK;
 }
 
-/* Appends the ids of a feed to those of its session. */
+/* Appends the ids of a feed to those of its session, and sets the log-probabilities to 0. */
 static void append_ids(const kvs_feed *feed)
 {
     kvs_session *s = feed->session;

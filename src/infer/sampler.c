@@ -142,8 +142,7 @@ static void remember(kvs_sampler *s, int32_t id)
 kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count, kvs_err *err)
 {
     NEED(sampler);
-    if (count > 0)
-        NEED(ids);
+    NEED_ARRAY(ids, count);
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0)
             return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected at least 0", i,

@@ -1,14 +1,14 @@
 /* A session: one sequence that is fed, rewound and copied. */
 #include "infer/session.h"
 
+#include "base/math.h"
 #include "base/memory.h"
 #include "base/sized.h"
 
 #include <string.h>
 
-enum {
-    CHUNK = 256
-}; /* tokens per pass of a session's own runner; longer input takes several passes */
+/* Tokens per pass of a session's own runner.  Longer input takes several passes. */
+enum { CHUNK = 256 };
 
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvsi_dtype cache, kvs_err *err)
@@ -28,12 +28,12 @@ kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_ru
         goto out;
     }
     if (s->owns_runner)
-        TRY_OUT(kvs_runner_create(
-            &s->runner, model,
-            &(kvs_runner_options){.size = sizeof(kvs_runner_options),
-                                  .sequences = 1,
-                                  .tokens = s->state.capacity < CHUNK ? s->state.capacity : CHUNK},
-            err));
+        TRY_OUT(
+            kvs_runner_create(&s->runner, model,
+                              &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                                    .sequences = 1,
+                                                    .tokens = kvsi_min(s->state.capacity, CHUNK)},
+                              err));
     *out = s;
     s = NULL;
 out:
@@ -112,7 +112,8 @@ uint64_t kvs_session_bytes(const kvs_model_config *config, const kvs_session_opt
 
 /* ---- copy and rewind ---- */
 
-/* Whether a session can be rewound to a length, or copied up to it; `what` begins the message. */
+/* Checks that a session can be rewound to a length, or copied up to it.  `what` is the verb of the
+ * message. */
 static kvs_status check_length(const kvsi_state *state, size_t length, const char *what,
                                kvs_err *err)
 {
@@ -128,7 +129,7 @@ static kvs_status check_length(const kvsi_state *state, size_t length, const cha
     return KVS_OK;
 }
 
-/* Feeds the ids up to `length` again that are not in the state. */
+/* Feeds those of the first `length` ids that the state does not have. */
 static kvs_status complete(kvs_session *s, size_t length, kvs_err *err)
 {
     const kvs_feed again = {.size = sizeof again, .session = s};

@@ -17,7 +17,7 @@ typedef struct saved {
     kvsi_safetensors *file;
     json_t *about;
     size_t length, capacity, sliding_first;
-    size_t last_of_many; /* 0 or 1; 0 if the file does not say */
+    size_t last_of_many; /* 0 or 1; 0 if the file does not have it */
     kvsi_dtype cache;
     const char *checksum, *weights; /* in `about` */
 } saved;
