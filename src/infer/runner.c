@@ -195,13 +195,12 @@ static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
     kvs_session *s = feed->session;
     const size_t at = r->starts[r->parts], past = s->state.length;
     const size_t count = kvsi_min(kvsi_min(s->goal - past, left), kvsi_state_chunk(&s->state));
-    const int scored = feed->logprobs || feed->best;
 
     if (count == 0 || (r->parts > 0 && !kvsi_state_same_taps(&s->state, r->states[0])))
         return 0;
     memcpy(r->ids + at, s->ids + past, count * sizeof *r->ids);
     for (size_t t = 0; t < count; t++)
-        r->targets[at + t] = scored ? target_at(feed, kvsi_index_in_feed(feed, past + t)) : -1;
+        r->targets[at + t] = target_at(feed, kvsi_index_in_feed(feed, past + t));
     r->feeds[r->parts] = *feed;
     r->states[r->parts] = &s->state;
     r->starts[++r->parts] = at + count;

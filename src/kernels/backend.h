@@ -130,8 +130,9 @@ typedef struct kvsi_attention {
     size_t tokens;          /* rows in the batch */
 } kvsi_attention;
 
-/* Up to this many rows, linear layers may add in another order than for more (gemv and gemm).  Bits
- * of a row therefore depend on which of the two it is, and on nothing else of the batch. */
+/* A linear layer may use one order of summation for up to this many rows (gemv) and another one for
+ * more rows (gemm).  The bits of a row depend on which of the two is used, and on nothing else of
+ * the batch. */
 enum { KVSI_FEW_ROWS = 8 };
 
 /* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
@@ -145,10 +146,11 @@ typedef struct kvsi_head {
     size_t n;
     real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
     real *d_w; /* += ; gradients are of the SUM of the losses */
-    int many;  /* add in the order of more than KVSI_FEW_ROWS rows, however few these are */
+    int many;  /* sum as for more than KVSI_FEW_ROWS rows, even if `count` is smaller */
 } kvsi_head;
 
-/* The best tokens of some rows, best first; of equal logits, the lowest id. */
+/* The output head on some rows, with the best tokens of each, best first.  If logits are equal, the
+ * lower id comes first. */
 typedef struct kvsi_head_top {
     const real *x;        /* [n, dim], after the final norm */
     const kvsi_matrix *w; /* as in kvsi_head */
@@ -156,7 +158,7 @@ typedef struct kvsi_head_top {
     size_t count, n;
     size_t top;     /* 1 to the number of logits */
     int32_t *ids;   /* [count, top] out */
-    real *logprobs; /* [count, top] out: -1 times the loss of each */
+    real *logprobs; /* [count, top] out: the log-probability of each, -loss */
     int many;       /* as in kvsi_head */
 } kvsi_head_top;
 

@@ -18,7 +18,6 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     kvs_runtime_options o = defaults;
     const kvsi_ops *ops;
     kvs_runtime *rt;
-    kvs_status st;
 
     NEED(out);
     *out = NULL;
@@ -26,9 +25,7 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     if (o.threads < 0 || o.threads > THREADS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
                          o.threads, THREADS_MAX);
-    st = kvsi_ops_find(&ops, o.cpu_level, err);
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_ops_find(&ops, o.cpu_level, err));
     rt = kvsi_alloc(1, sizeof *rt);
     if (!rt)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runtime");

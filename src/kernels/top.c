@@ -1,5 +1,5 @@
-/* A heap of the best so far, with the worst of them at its root: one comparison for almost every
- * value, where sorting a whole vocabulary would take longer than computing its logits. */
+/* Keeps the best values so far in a heap whose root is the worst of them, so that almost every value
+ * takes one comparison.  Sorting a whole vocabulary would take longer than computing its logits. */
 #include "kernels/top.h"
 
 static int is_worse(const real *values, int32_t x, int32_t y)
@@ -15,7 +15,7 @@ static void swap(int32_t *x, int32_t *y)
     *y = id;
 }
 
-/* Moves the id at a place down until no id below it is worse. */
+/* Moves the id at index `at` of the heap down until none of its children is worse. */
 static void sift(int32_t *heap, size_t count, size_t at, const real *values)
 {
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -40,7 +40,7 @@ void kvsi_top_ids(int32_t *ids, size_t top, const real *values, size_t count)
             ids[0] = (int32_t)i;
             sift(ids, top, 0, values);
         }
-    for (size_t end = top; end > 1; end--) { /* the worst goes to the end */
+    for (size_t end = top; end > 1; end--) { /* move the worst of ids[0..end-1] to its end */
         swap(&ids[0], &ids[end - 1]);
         sift(ids, end - 1, 0, values);
     }

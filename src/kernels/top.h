@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ids[top] = the indexes of the `top` greatest of values[count], greatest first; of equal values,
- * the first.  top <= count. */
+/* Sets ids[top] to the indices of the `top` greatest of values[count], greatest first.  Of equal
+ * values, the one with the lower index comes first.  top <= count. */
 void kvsi_top_ids(int32_t *ids, size_t top, const real *values, size_t count);
 
 #endif

@@ -37,7 +37,7 @@ static void scatter(float *to, const float *from, const int32_t *rows, size_t co
         memcpy(to + (size_t)rows[r] * dim, from + r * dim, dim * sizeof *to);
 }
 
-/* x W^T, or x itself where there is no head. */
+/* Computes logits = x W^T, or x itself if there is no head.  `many` is as in kvsi_head. */
 static void project(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w, size_t n,
                     int many)
 {
@@ -94,7 +94,8 @@ static double sum_exp(const float *x, size_t n, float shift)
     return sum;
 }
 
-/* -log(exp(answer) / sum_i exp(x[i])); `sum` is that of sum_exp for the greatest, `top` */
+/* Returns the loss -log(exp(answer) / sum_i exp(x[i])) = top - answer + log(sum).  `top` is the
+ * greatest logit, and `sum` is sum_i exp(x[i] - top). */
 static float loss_of(float answer, float top, double sum)
 {
     return (float)((double)top - (double)answer + log(sum));
@@ -152,6 +153,7 @@ void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head)
         loss_chunk(c, head, at, head->count - at < chunk ? head->count - at : chunk, chunk);
 }
 
+/* Finds the best tokens of one row and their log-probabilities. */
 static void top_row(int32_t *ids, float *logprobs, size_t top, const float *logits, size_t vocab)
 {
     double sum;

@@ -30,7 +30,7 @@ void kvsi_ref_head_logits(kvsi_context *c, real *logits, const real *x, const kv
         project(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w);
 }
 
-/* log(sum(exp(logits))); `best` is the greatest */
+/* Returns log(sum(exp(logits))); logits[best] is the greatest logit. */
 static double log_sum(const real *logits, size_t vocab, size_t best)
 {
     double sum = 0;
