@@ -1,5 +1,5 @@
-/* Keeps the best values so far in a heap whose root is the worst of them, so that almost every value
- * takes one comparison.  Sorting a whole vocabulary would take longer than computing its logits. */
+/* Keeps the best values so far in a heap whose root is the worst of them: almost every value takes
+ * one comparison.  Sorting a whole vocabulary would take longer than computing its logits. */
 #include "kernels/top.h"
 
 static int is_worse(const real *values, int32_t x, int32_t y)

@@ -155,7 +155,7 @@ kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
     kvs_model_config finished;
 
     NEED(config);
-    finished = *config; /* a failure changes nothing */
+    finished = *config; /* so that a failure changes nothing */
     fill_in(&finished);
     TRY(check(&finished, err));
     *config = finished;

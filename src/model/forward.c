@@ -127,6 +127,7 @@ static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)
     state->length += span->len;
 }
 
+/* Calls `watch`; returns whether the forward pass ends here. */
 static int ends_here(const kvsi_pass *p, size_t layer, kvsi_watch_point point)
 {
     return p->watch && p->watch(p->watcher, layer, point);
@@ -201,8 +202,8 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
-/* Losses, guesses and, with gradients, the backward pass of the head.  The results of sessions do
- * not depend on which other rows have a target. */
+/* Computes losses, guesses and, with gradients, the backward pass of the head.  For a pass with
+ * states, `many` makes the results independent of which other rows have a target. */
 static void run_head(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;

@@ -16,4 +16,10 @@ size_t kvsi_rotary_channels(const kvs_model_config *config, size_t heads);
 
 kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *config, size_t layer);
 
+/* Returns the number of heads of one target of the shift: KVS_SHIFT_Q, _K or _V. */
+static inline size_t kvsi_target_heads(const kvsi_layer_shape *shape, unsigned target)
+{
+    return target == KVS_SHIFT_Q ? shape->heads : shape->kv_heads;
+}
+
 #endif

@@ -49,7 +49,7 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                                kvs_err *err);
 
-/* kvs_model_load with `mapped`: matrices are used in place. */
+/* Loads a model whose matrices stay in the mapped file, as kvs_model_load does with `mapped`. */
 kvs_status kvsi_model_map(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
 
 /* A checksum of all weights, tensor by tensor. */
@@ -71,11 +71,11 @@ kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void 
 
 /* ---- taps: taps.c ---- */
 
-/* Checks that a head of a target of the shift exists. */
+/* Checks that the shift of the model has this target, layer and head. */
 kvs_status kvsi_check_shifted_head(const kvs_model_config *config, size_t layer, unsigned target,
                                    size_t head, kvs_err *err);
-/* The effective taps of a target in one layer, all heads: [heads, head_size, window + 1], oldest
- * first, as parameters of the form `channel`.  Form data has none. */
+/* Reads the taps of all heads of a target in one layer: out[heads, head_size, window + 1], oldest
+ * first, as parameters of the form `channel`.  Form data has no fixed taps. */
 kvs_status kvsi_layer_taps(real *out, const kvs_model *model, size_t layer, unsigned target,
                            kvs_err *err);
 

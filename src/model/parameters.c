@@ -101,7 +101,7 @@ static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
 {
     const kvsi_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
+    const size_t heads = kvsi_target_heads(&l->shape, target);
     const size_t values = form->params(shift->window, l->shape.head_size);
     const char *folder = l->names->attention;
 

@@ -45,17 +45,19 @@ typedef struct kvsi_layer_memory {
 typedef struct kvsi_pass_limits {
     size_t tokens, sequences;
     size_t head_rows; /* most rows whose logits or losses are computed at once */
-    size_t top;       /* most tokens, over all rows, that kvsi_pass_top finds at once */
+    size_t top;       /* most results of one kvsi_pass_top: rows times best tokens per row */
     int training;
     int recompute; /* training: keep only the input of each layer and recompute the rest */
     int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
 } kvsi_pass_limits;
 
-/* Where the forward pass can be watched. */
+/* The points of each layer at which the forward pass calls `watch`. */
 typedef enum kvsi_watch_point {
-    KVSI_WATCH_ATTENTION, /* `normed` is the attention's input; the layer's x to middle are there */
-    KVSI_WATCH_LAYER /* `normed` is the MLP's input; middle, up, `hidden` and the layer's output
-                             are there */
+    /* After the attention.  `normed` has its input; the layer's x to middle are valid. */
+    KVSI_WATCH_ATTENTION,
+    /* After the MLP.  `normed` has its input; middle, up, `hidden` and the layer's output are
+     * valid. */
+    KVSI_WATCH_LAYER
 } kvsi_watch_point;
 
 typedef struct kvsi_pass {
@@ -93,8 +95,9 @@ typedef struct kvsi_pass {
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
 
-    /* Called in the forward pass at each watch point of each layer, unless NULL; for passes without
-     * states.  It may only read the pass's memory.  Non-zero ends the forward pass there. */
+    /* The forward pass calls this, unless it is NULL, at each watch point of each layer.  It may
+     * only read the memory of the pass.  If it returns non-zero, the forward pass ends there.  Only
+     * passes without states can be watched. */
     int (*watch)(void *user, size_t layer, kvsi_watch_point point);
     void *watcher;
     const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
@@ -112,7 +115,7 @@ void kvsi_pass_free(kvsi_pass *pass);
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
 /* Rows with a target go through the head.  `states`, if not NULL, has one state per sequence, all
- * different and with the same taps.  On failure nothing has changed. */
+ * different and with equal taps.  A failure changes nothing. */
 kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states,
                           kvs_err *err);
 void kvsi_pass_forward(kvsi_pass *pass); /* advances the states */
@@ -138,26 +141,28 @@ kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, c
 kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
                                   kvsi_state *const *states, size_t count, kvs_err *err);
 
-/* ---- rows of the loaded batch, or the last rows of states ----
+/* ---- results of rows of the loaded batch, or of the last rows of states ----
  *
- * `many`: the rows were computed in a pass of more than KVSI_FEW_ROWS tokens, and go through the
- * head in the same way: a result then has the same bits whatever else is asked for.  Rows of
- * smaller passes must be asked for at most KVSI_FEW_ROWS at a time. */
+ * `many` says that the rows were computed in a pass of more than KVSI_FEW_ROWS tokens.  The head
+ * then uses the same order of summation, so that the bits of a result do not depend on which other
+ * rows are passed.  Without `many`, `count` must be at most KVSI_FEW_ROWS. */
 
 static inline int kvsi_pass_has_many(const kvsi_pass *pass)
 {
     return pass->tokens > KVSI_FEW_ROWS;
 }
 
-/* Replaces rows 0 to count-1 of the batch's output by the last rows of states; `count` is at most
- * head_rows and tokens of the limits.  Afterwards only the calls below may follow. */
+/* Replaces rows 0 to count-1 of the batch's output with the last rows of states.  `count` is at
+ * most limits.head_rows and limits.tokens.  Until another batch is loaded, only the two calls below
+ * may follow. */
 void kvsi_pass_load_last(kvsi_pass *pass, kvsi_state *const *states, size_t count);
-/* host_losses[count] = -log p(targets[i] | the tokens up to rows[i]); count <= limits.head_rows. */
+/* Sets host_losses[i] to -log p(targets[i] | the tokens up to rows[i]), for i < count, which is at
+ * most limits.head_rows. */
 kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *targets,
                            size_t count, int many, kvs_err *err);
-/* host_top_ids[count, top] = the `top` best tokens after each row, host_top_logprobs their
- * log-probabilities.  count <= limits.head_rows, count * top <= limits.top, top at least 1 and at
- * most the number of logits. */
+/* Sets host_top_ids[count, top] to the best tokens after each row, and host_top_logprobs to their
+ * log-probabilities.  count <= limits.head_rows, count * top <= limits.top, and 1 <= top <= the
+ * number of logits. */
 kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, size_t top, int many,
                          kvs_err *err);
 
@@ -189,13 +194,13 @@ static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, p
     return gradients + offset;
 }
 
-/* Where the output of a layer is: the input of the next one, or `last`. */
+/* Returns the output of a layer: the input of the next layer, or `last`. */
 static inline real *kvsi_pass_layer_output(const kvsi_pass *pass, size_t layer)
 {
     return layer + 1 < pass->model->config.layers ? pass->layers[layer + 1].x : pass->last;
 }
 
-/* y = residual + x W^T + bias, for all rows; residual NULL = 0. */
+/* Computes y = residual + x W^T + bias for all rows; residual NULL = 0. */
 void kvsi_pass_linear(kvsi_pass *pass, real *y, const real *x, const kvsi_linear *w,
                       const real *residual);
 /* Recomputes a layer's activations from its x. */

@@ -55,7 +55,8 @@ static size_t up_width(const kvs_model_config *c)
     return c->no_mlp ? 0 : c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
 }
 
-/* Sessions may have taps of their own, which take the form `channel`. */
+/* Returns the number of shift parameters per head that kernels must have memory for.  A state may
+ * have its own taps, which have the form `channel`. */
 static size_t shift_params(const kvs_model_config *c, size_t head_size, int training)
 {
     const kvsi_shift_form form = training ? c->shift.form : KVSI_SHIFT_CHANNEL;

@@ -39,7 +39,7 @@ static size_t rows_of(const kvsi_state *state, kvsi_layer_shape shape)
 
 static size_t tail_width(kvsi_layer_shape shape, unsigned target)
 {
-    return (target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads) * shape.head_size;
+    return kvsi_target_heads(&shape, target) * shape.head_size;
 }
 
 /* Values of one layer: in k (v has as many), and in the tails of each target. */

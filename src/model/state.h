@@ -25,7 +25,7 @@ typedef struct kvsi_state_place {
     size_t cache, tail_q, tail_k, tail_v;
 } kvsi_state_place;
 
-typedef struct kvsi_state_taps kvsi_state_taps; /* state_taps.c */
+typedef struct kvsi_state_taps kvsi_state_taps; /* defined in state_taps.c */
 
 typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
@@ -40,8 +40,8 @@ typedef struct kvsi_state {
                                        NULL = not shifted */
     kvsi_state_place *places;       /* [layers + 1]; the last one is the end */
     real *last;                     /* [dim] the last token's output after the final norm */
-    int last_of_many;      /* it was computed in a pass of more than KVSI_FEW_ROWS tokens */
-    kvsi_state_taps *taps; /* taps of its own; NULL = the model's */
+    int last_of_many;      /* `last` was computed in a pass of more than KVSI_FEW_ROWS tokens */
+    kvsi_state_taps *taps; /* the state's own taps; NULL = the model's taps are used */
 } kvsi_state;
 
 /* The cache type for a public type name. */
@@ -87,23 +87,23 @@ typedef struct kvsi_state_part {
 
 /* The index-th tensor of the state's contents; returns 0 past the end. */
 int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t index);
-/* Copies the first `length` tokens of a state to an empty one, or, if these are not all, as many as
- * kvsi_state_cut() would leave: the caller must feed the missing tokens again.  The limits of
- * kvsi_state_cut() hold for `length`; the capacity of `to` must be at least that. */
+/* Copies the first `length` tokens of a state to an empty one.  If `from` has more tokens, only as
+ * many are copied as kvsi_state_cut(from, length) would leave, and the caller must feed the missing
+ * tokens again.  `length` has the limits of kvsi_state_cut() and is at most the capacity of `to`. */
 void kvsi_state_copy(kvsi_state *to, const kvsi_state *from, size_t length);
 
-/* ---- taps of its own: state_taps.c ---- */
+/* ---- the state's own taps: state_taps.c ---- */
 
-/* Replaces the taps of one head, oldest first; NULL = the model's again.  The state must be empty.
- * On failure nothing has changed. */
+/* Replaces the taps of one head, oldest first; NULL = the model's taps are used again.  Fails if
+ * the state is not empty.  A failure changes nothing. */
 kvs_status kvsi_state_set_taps(kvsi_state *state, size_t layer, unsigned target, size_t head,
                                const double *taps, kvs_err *err);
-/* `to` must have none. */
+/* Gives `to`, which must not have its own taps, a copy of those of `from`, if there are any. */
 kvs_status kvsi_state_copy_taps(kvsi_state *to, const kvsi_state *from, kvs_err *err);
-/* Whether one pass can run both. */
+/* Whether two states of one model have equal taps, so that one pass can compute both. */
 int kvsi_state_same_taps(const kvsi_state *x, const kvsi_state *y);
-/* All taps of one target of a layer, in backend memory, as parameters of the form `channel`; NULL =
- * the model's. */
+/* Returns all taps of one target of a layer, in backend memory, as parameters of the form
+ * `channel`; NULL = the model's parameters are used. */
 const real *kvsi_state_taps_of(const kvsi_state *state, size_t layer, unsigned target);
 void kvsi_state_release_taps(kvsi_state *state);
 

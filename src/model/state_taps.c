@@ -1,6 +1,6 @@
-/* Taps of a session's own.  All taps of the model, with those of some heads replaced, are kept as
- * parameters of the form `channel`, whichever form the model has: kernels only see taps, so the
- * heads that were not replaced compute the same bits. */
+/* A session's own taps.  The state then has a copy of all taps of the model in which some heads are
+ * replaced.  The copy has the layout of parameters of the form `channel`, whichever form the model
+ * has.  The kernels compute with taps in every form, so the other heads give the same bits. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "model/state.h"
@@ -12,7 +12,7 @@ enum { TARGETS = 3 };
 
 static const unsigned targets[TARGETS] = {KVS_SHIFT_Q, KVS_SHIFT_K, KVS_SHIFT_V};
 
-/* The taps of one head, for all of its channels. */
+/* The taps of one replaced head, which are the same for all of its channels. */
 typedef struct head_taps {
     size_t layer, head;
     unsigned target;
@@ -21,19 +21,20 @@ typedef struct head_taps {
 
 struct kvsi_state_taps {
     size_t count;
-    head_taps *heads;      /* [count] the replaced ones, sorted */
+    head_taps *heads;      /* [count] the replaced heads, sorted */
     real *values[TARGETS]; /* backend memory, layer by layer [heads, head_size, window + 1]; NULL =
                               not shifted */
 };
 
 /* ---- places ---- */
 
-static size_t heads_of(kvsi_layer_shape shape, unsigned target)
+/* Returns the index of a target in `targets` and in kvsi_state_taps.values. */
+static size_t index_of(unsigned target)
 {
-    return target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
+    return target == KVS_SHIFT_Q ? 0 : target == KVS_SHIFT_K ? 1 : 2;
 }
 
-/* Values of one head. */
+/* Returns the number of values of one head: its taps for each channel. */
 static size_t head_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
@@ -45,11 +46,11 @@ static size_t layer_values(const kvsi_state *state, size_t layer, unsigned targe
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
 
-    return heads_of(shape, target) * head_values(state, layer);
+    return kvsi_target_heads(&shape, target) * head_values(state, layer);
 }
 
-/* Where a layer starts in the values of a target; the layer after the last is the end. */
-static size_t layer_at(const kvsi_state *state, size_t layer, unsigned target)
+/* Returns the number of values of a target in all layers before `layer`. */
+static size_t values_before(const kvsi_state *state, size_t layer, unsigned target)
 {
     size_t at = 0;
 
@@ -58,14 +59,17 @@ static size_t layer_at(const kvsi_state *state, size_t layer, unsigned target)
     return at;
 }
 
-static real *values_of(const kvsi_state_taps *taps, unsigned target)
+/* Returns the values of one head; the next heads of the layer follow. */
+static real *head_at(const kvsi_state_taps *taps, const kvsi_state *state, size_t layer,
+                     unsigned target, size_t head)
 {
-    return taps->values[target == KVS_SHIFT_Q ? 0 : target == KVS_SHIFT_K ? 1 : 2];
+    return taps->values[index_of(target)] + values_before(state, layer, target) +
+           head * head_values(state, layer);
 }
 
 const real *kvsi_state_taps_of(const kvsi_state *state, size_t layer, unsigned target)
 {
-    return state->taps ? values_of(state->taps, target) + layer_at(state, layer, target) : NULL;
+    return state->taps ? head_at(state->taps, state, layer, target, 0) : NULL;
 }
 
 /* ---- memory ---- */
@@ -88,7 +92,7 @@ void kvsi_state_release_taps(kvsi_state *state)
     state->taps = NULL;
 }
 
-/* Taps with room for `count` replaced heads; the values are not set. */
+/* Allocates taps with room for `count` replaced heads.  The values are not set. */
 static kvs_status allocate(kvsi_state_taps **out, const kvsi_state *state, size_t count,
                            kvs_err *err)
 {
@@ -103,7 +107,8 @@ static kvs_status allocate(kvsi_state_taps **out, const kvsi_state *state, size_
     complete = complete && taps->heads;
     for (size_t i = 0; complete && i < TARGETS; i++)
         if (state->config->shift.targets & targets[i]) {
-            taps->values[i] = c->ops->alloc(c, layer_at(state, layers, targets[i]) * sizeof(real));
+            taps->values[i] =
+                c->ops->alloc(c, values_before(state, layers, targets[i]) * sizeof(real));
             complete = taps->values[i] != NULL;
         }
     if (!complete) {
@@ -116,14 +121,13 @@ static kvs_status allocate(kvsi_state_taps **out, const kvsi_state *state, size_
 
 /* ---- the model's taps ---- */
 
-/* Uploads the model's taps of one layer: of all heads, or of `head` unless SIZE_MAX. */
-static kvs_status upload_layer(const kvsi_state_taps *taps, const kvsi_state *state, size_t layer,
-                               unsigned target, size_t head, kvs_err *err)
+/* Uploads the model's taps of `count` heads of one layer, from head `first` on. */
+static kvs_status upload_model(const kvsi_state_taps *taps, const kvsi_state *state, size_t layer,
+                               unsigned target, size_t first, size_t count, kvs_err *err)
 {
-    const size_t each = head_values(state, layer), all = layer_values(state, layer, target);
-    const size_t from = head == SIZE_MAX ? 0 : head * each, count = head == SIZE_MAX ? all : each;
+    const size_t each = head_values(state, layer);
     kvsi_context c = state->model->context;
-    real *values = kvsi_alloc(all, sizeof *values);
+    real *values = kvsi_alloc(layer_values(state, layer, target), sizeof *values);
     kvs_status st;
 
     if (!values) {
@@ -131,14 +135,15 @@ static kvs_status upload_layer(const kvsi_state_taps *taps, const kvsi_state *st
         goto out;
     }
     TRY_OUT(kvsi_layer_taps(values, state->model, layer, target, err));
-    c.ops->upload(&c, values_of(taps, target) + layer_at(state, layer, target) + from,
-                  values + from, count * sizeof *values);
+    c.ops->upload(&c, head_at(taps, state, layer, target, first), values + first * each,
+                  count * each * sizeof *values);
     st = kvsi_sync(&c, err);
 out:
     kvsi_free(values);
     return st;
 }
 
+/* Creates taps in which no head is replaced. */
 static kvs_status create(kvsi_state_taps **out, const kvsi_state *state, kvs_err *err)
 {
     kvsi_state_taps *taps;
@@ -146,8 +151,12 @@ static kvs_status create(kvsi_state_taps **out, const kvsi_state *state, kvs_err
 
     TRY_OUT(allocate(&taps, state, 0, err));
     for (size_t i = 0; i < TARGETS; i++)
-        for (size_t l = 0; taps->values[i] && l < state->config->layers; l++)
-            TRY_OUT(upload_layer(taps, state, l, targets[i], SIZE_MAX, err));
+        for (size_t l = 0; taps->values[i] && l < state->config->layers; l++) {
+            const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, l);
+
+            TRY_OUT(upload_model(taps, state, l, targets[i], 0,
+                                 kvsi_target_heads(&shape, targets[i]), err));
+        }
     *out = taps;
     taps = NULL;
 out:
@@ -155,24 +164,20 @@ out:
     return st;
 }
 
-/* ---- replacing ---- */
+/* ---- replaced heads ---- */
 
-static int place_of(const head_taps *x)
-{
-    return x->target == KVS_SHIFT_Q ? 0 : x->target == KVS_SHIFT_K ? 1 : 2;
-}
-
-/* Order by layer, target and head. */
+/* Compares two heads by layer, target and number. */
 static int compare(const head_taps *x, const head_taps *y)
 {
     if (x->layer != y->layer)
         return x->layer < y->layer ? -1 : 1;
     if (x->target != y->target)
-        return place_of(x) - place_of(y);
+        return index_of(x->target) < index_of(y->target) ? -1 : 1;
     return x->head < y->head ? -1 : x->head > y->head;
 }
 
-/* A copy of the list without the head of `given`, and with `given` itself if `add`. */
+/* Allocates a copy of the list of replaced heads.  If `add`, it has `given`, which replaces an
+ * older entry of the same head; otherwise it has no entry of that head. */
 static kvs_status change_list(head_taps **out, size_t *count, const kvsi_state_taps *taps,
                               const head_taps *given, int add, kvs_err *err)
 {
@@ -194,13 +199,12 @@ static kvs_status change_list(head_taps **out, size_t *count, const kvsi_state_t
     return KVS_OK;
 }
 
-/* Uploads the taps of one head, the same for all channels. */
+/* Uploads the taps of one replaced head to all of its channels. */
 static kvs_status upload_head(const kvsi_state_taps *taps, const kvsi_state *state,
                               const head_taps *given, kvs_err *err)
 {
     const size_t each = head_values(state, given->layer), number = state->config->shift.window + 1;
-    real *to = values_of(taps, given->target) + layer_at(state, given->layer, given->target) +
-               given->head * each;
+    real *to = head_at(taps, state, given->layer, given->target, given->head);
     kvsi_context c = state->model->context;
 
     for (size_t at = 0; at < each; at += number)
@@ -243,7 +247,7 @@ kvs_status kvsi_state_set_taps(kvsi_state *state, size_t layer, unsigned target,
         given.taps[j] = (real)taps[j];
     TRY_OUT(change_list(&list, &count, now, &given, taps != NULL, err));
     TRY_OUT(taps ? upload_head(now, state, &given, err)
-                 : upload_layer(now, state, layer, target, head, err));
+                 : upload_model(now, state, layer, target, head, 1, err));
     kvsi_free(now->heads);
     now->heads = list;
     now->count = count;
@@ -270,7 +274,7 @@ kvs_status kvsi_state_copy_taps(kvsi_state *to, const kvsi_state *from, kvs_err 
     for (size_t i = 0; i < TARGETS; i++)
         if (to->taps->values[i])
             c.ops->copy(&c, to->taps->values[i], from->taps->values[i],
-                        layer_at(to, to->config->layers, targets[i]) * sizeof(real));
+                        values_before(to, to->config->layers, targets[i]) * sizeof(real));
     return KVS_OK;
 }
 

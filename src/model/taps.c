@@ -25,7 +25,7 @@ kvs_status kvsi_check_shifted_head(const kvs_model_config *config, size_t layer,
         return kvsi_fail(err, KVS_E_INVALID, "layer %zu is beyond the last of %zu layers", layer,
                          config->layers);
     shape = kvsi_layer_shape_of(config, layer);
-    heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
+    heads = kvsi_target_heads(&shape, target);
     if (head >= heads)
         return kvsi_fail(err, KVS_E_INVALID, "head %zu is beyond the last of %zu heads", head,
                          heads);
@@ -43,9 +43,10 @@ static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, u
     return kvsi_layout_find(&model->layout, name);
 }
 
-/* `count` parameters from `first` on, newly allocated (kvsi_free); form hard has none. */
-static kvs_status read_heads(real **out, const kvs_model *model, size_t layer, unsigned target,
-                             size_t first, size_t count, kvs_err *err)
+/* Reads `count` parameters of a layer's shift, from number `first` on.  *out is newly allocated
+ * (kvsi_free).  Form hard has no parameters. */
+static kvs_status read_params(real **out, const kvs_model *model, size_t layer, unsigned target,
+                              size_t first, size_t count, kvs_err *err)
 {
     const kvsi_parameter *tensor = find_tensor(model, layer, target);
     real *params = kvsi_alloc(count, sizeof *params);
@@ -102,7 +103,7 @@ kvs_status kvs_model_taps(double *taps, double *spread, const kvs_model *model, 
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
     each = form->params(shift->window, head_size);
-    TRY_OUT(read_heads(&params, model, layer, target, head * each, each, err));
+    TRY_OUT(read_params(&params, model, layer, target, head * each, each, err));
     channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
     if (!channels) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
@@ -129,7 +130,7 @@ kvs_status kvsi_layer_taps(real *out, const kvs_model *model, size_t layer, unsi
     const kvsi_form *form = kvsi_form_get(shift->form);
     const kvsi_layer_shape shape = kvsi_layer_shape_of(&model->config, layer);
     const size_t size = shape.head_size, number = shift->window + 1;
-    const size_t heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
+    const size_t heads = kvsi_target_heads(&shape, target);
     const size_t each = form->params(shift->window, size);
     real *params = NULL, *taps = kvsi_alloc(number * size, sizeof *taps);
     kvs_status st;
@@ -138,7 +139,7 @@ kvs_status kvsi_layer_taps(real *out, const kvs_model *model, size_t layer, unsi
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
         goto out;
     }
-    TRY_OUT(read_heads(&params, model, layer, target, 0, heads * each, err));
+    TRY_OUT(read_params(&params, model, layer, target, 0, heads * each, err));
     for (size_t h = 0; h < heads; h++) {
         form->taps(taps, params + h * each, shift->window, size);
         for (size_t i = 0; i < size; i++)
@@ -166,7 +167,7 @@ kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t 
     if (model->config.shift.form != KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",
                          kvsi_shift_form_name(model->config.shift.form));
-    TRY_OUT(read_heads(&w, model, layer, target, head * dim, dim, err));
+    TRY_OUT(read_params(&w, model, layer, target, head * dim, dim, err));
     for (size_t i = 0; i < dim; i++)
         squares += (double)w[i] * (double)w[i];
     *length = sqrt(squares);
