@@ -1,4 +1,4 @@
-/* The names of activations: the list, and the filter that a caller gives. */
+/* The names of activations, and the list of names that a caller wants. */
 #include "lens/activations.h"
 
 #include "base/memory.h"
@@ -61,7 +61,7 @@ void kvsi_activation_format(char out[KVSI_ACTIVATION_NAME], kvsi_activation_kind
         snprintf(out, KVSI_ACTIVATION_NAME, "%s", names_of[kind]);
 }
 
-/* ---- what a model has ------------------------------------------------------------------------ */
+/* ---- the activations that a model has -------------------------------------------------------- */
 
 static uint32_t bit(kvsi_activation_kind kind)
 {
@@ -90,14 +90,14 @@ static uint32_t has_in_layer(const kvs_model_config *c, size_t layer)
     return mask;
 }
 
-/* ---- the filter ------------------------------------------------------------------------------ */
+/* ---- the wanted names ------------------------------------------------------------------------ */
 
-/* The layer of a name: where it is, how long it is, and its value. */
+/* The LAYER of a name "blocks.LAYER.REST". */
 typedef struct layer_part {
-    size_t length; /* 0 = the name is not "blocks.LAYER.REST" */
-    int every;     /* "*" */
-    int number;    /* digits, without leading zeros */
-    size_t layer;  /* SIZE_MAX = too large */
+    size_t length; /* characters; 0 = the name has another form */
+    int every;     /* LAYER is "*" */
+    int number;    /* LAYER is a number without leading zeros */
+    size_t layer;  /* the number; SIZE_MAX = too large */
 } layer_part;
 
 static layer_part find_layer(const char *name)
@@ -120,7 +120,7 @@ static layer_part find_layer(const char *name)
     return part;
 }
 
-/* Whether a name with that layer is this one of the list. */
+/* Whether the name is that of `kind`, in one layer or in all of them. */
 static int is_kind(const char *name, const layer_part *part, size_t kind)
 {
     if (!is_in_layer(kind))
@@ -135,7 +135,7 @@ static const char *name_at(const void *names, size_t index)
     return kvs_activation_name(index);
 }
 
-/* The hint has the layer that was asked for, if it is one. */
+/* Fails with the nearest name as a hint, which has the layer of the unknown name. */
 static kvs_status fail_unknown(const char *name, const layer_part *part, kvs_err *err)
 {
     char like[2 * KVSI_ACTIVATION_NAME];
@@ -156,7 +156,7 @@ static kvs_status fail_unknown(const char *name, const layer_part *part, kvs_err
                      in_layer, (int)part->length, name + IN_LAYER, nearest + IN_LAYER + 1);
 }
 
-/* Sets the bits of one name, whether or not the model has them. */
+/* Sets the bits of one name, also of activations that the model does not have. */
 static kvs_status want(kvsi_wanted *w, const char *name, kvs_err *err)
 {
     const layer_part part = find_layer(name);

@@ -1,4 +1,4 @@
-/* Attention patterns of a model, head by head, from the activations that have them. */
+/* kvs_patterns: visits the pattern and the content of each head, which kvs_model_trace computes. */
 #include "base/status.h"
 #include "kvshift/kvshift_lab.h"
 #include "model/model.h"
@@ -6,12 +6,12 @@
 typedef struct lens {
     const kvs_model *model;
     size_t layer;
-    const float *pattern; /* [heads, tokens, tokens], valid until the contents have been visited */
+    const float *pattern; /* [heads, tokens, tokens]; NULL = not seen yet in this layer */
     void (*visit)(void *user, const kvs_pattern *pattern);
     void *user;
 } lens;
 
-/* The pattern of a layer, then its contents. */
+/* Called with the pattern of a layer, which stays valid, and then with its content. */
 static int take(void *user, const kvs_activation *a)
 {
     lens *l = user;

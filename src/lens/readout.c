@@ -1,8 +1,8 @@
-/* Two properties of the attention kernel make it readable from outside.
+/* Intermediate results are read with two properties of the attention kernel.
  *
- * A cache receives the keys that the kernel shifted and rotated, and the values that it shifted.
- * To read rows of q, k or v, they are given to the kernel as keys and as values, with their own
- * shift, a cache, and a sliding window of one token, so that this costs one pass over the rows.
+ * The kernel writes shifted and rotated keys, and shifted values, to its cache.  To read rows of q,
+ * k or v, this file passes them to the kernel both as keys and as values, with their own shift and
+ * a cache.  A sliding window of one token makes the attention itself cheap.
  *
  * Attention is linear in its values, so its output for unit vectors is its weights: with v_s = e_i
  * for s = first + i, and no shift of the values, channel i of row t is A[t, first + i].  One run of
@@ -19,6 +19,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Allocates *memory in the backend, unless it is allocated already. */
 static kvs_status need(kvsi_readout *r, real **memory, size_t count, kvs_err *err)
 {
     const kvsi_context *k = &r->pass->context;
@@ -33,11 +34,8 @@ kvs_status kvsi_readout_init(kvsi_readout *out, kvsi_pass *pass, kvs_err *err)
     const kvs_model_config *c = &pass->model->config;
 
     *out = (kvsi_readout){.pass = pass, .tokens = pass->limits.tokens, .width = c->dim};
-    for (size_t l = 0; l < c->layers; l++) {
-        const size_t width = kvsi_layer_shape_of(c, l).qkv_width;
-
-        out->width = width > out->width ? width : out->width;
-    }
+    for (size_t l = 0; l < c->layers; l++)
+        out->width = kvsi_max(out->width, kvsi_layer_shape_of(c, l).qkv_width);
     out->raw = kvsi_alloc(out->tokens * out->width, sizeof *out->raw);
     out->to = kvsi_alloc(out->tokens * out->width, sizeof *out->to);
     out->from = kvsi_alloc(out->tokens * out->width, sizeof *out->from);
@@ -60,7 +58,7 @@ void kvsi_readout_release(kvsi_readout *readout)
     *readout = (kvsi_readout){0};
 }
 
-/* Memory for a run of the kernel. */
+/* Allocates the memory for a run of the kernel. */
 static kvs_status need_run(kvsi_readout *r, kvs_err *err)
 {
     const size_t dim = r->pass->model->config.dim;
@@ -100,7 +98,7 @@ void kvsi_readout_raw(float *out, const kvsi_readout *r, size_t layer, unsigned 
             out[t * row + i] = (float)r->raw[t * width + x.column + i];
 }
 
-/* The shift of the heads from `first` on. */
+/* Returns the shift of the heads from `first` on. */
 static kvsi_shift shift_from(const kvsi_shift *shift, size_t first, size_t head_size)
 {
     kvsi_shift part = *shift;
@@ -110,8 +108,8 @@ static kvsi_shift shift_from(const kvsi_shift *shift, size_t first, size_t head_
     return part;
 }
 
-/* Raw rows of `one->heads` heads, from column `column` of qkv on, as keys and as values of `one`.
- * Queries are 0. */
+/* Uploads the raw rows of `one->heads` heads, from column `column` of qkv on, both as keys and as
+ * values of `one`.  Queries are 0. */
 static void upload_twice(kvsi_readout *r, const kvsi_attention *one, size_t column, size_t width)
 {
     const size_t row = one->heads * one->head_size;
@@ -128,7 +126,7 @@ static void upload_twice(kvsi_readout *r, const kvsi_attention *one, size_t colu
     k->ops->upload(k, r->qkv, r->to, r->tokens * 3 * row * sizeof *r->to);
 }
 
-/* Heads `first` and on of out[n, heads, d] from a cache [part, n, d]. */
+/* Downloads a cache [part, n, d] to the heads of out[n, heads, d] from `first` on. */
 static kvs_status take_cache(float *out, kvsi_readout *r, const real *cache, size_t part,
                              size_t first, size_t heads, size_t d, kvs_err *err)
 {
@@ -177,7 +175,7 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* One head of x[n, heads, d] to backend memory [n, d]. */
+/* Uploads one head of x[n, heads, d] to backend memory [n, d]. */
 static void upload_head(kvsi_readout *r, real *to, const float *x, size_t head, size_t heads,
                         size_t d)
 {
@@ -189,7 +187,7 @@ static void upload_head(kvsi_readout *r, real *to, const float *x, size_t head, 
     k->ops->upload(k, to, r->to, r->tokens * d * sizeof *to);
 }
 
-/* Scores of one head from its products q . k, in place. */
+/* Turns the products q . k of one head into scores, in place. */
 static void finish_scores(float *scores, size_t n, const kvsi_attention *a, float slope)
 {
     const float scale = (float)a->scale;
@@ -232,9 +230,9 @@ kvs_status kvsi_readout_scores(float *out, kvsi_readout *r, size_t layer, const 
     return KVS_OK;
 }
 
-/* ---- A --------------------------------------------------------------------------------------- */
+/* ---- the weights A --------------------------------------------------------------------------- */
 
-/* Unit vectors as values for the positions from `first` on, the same for all heads. */
+/* Sets the values of position first + i to the unit vector e_i, in all heads. */
 static void set_values(kvsi_readout *r, const kvsi_attention *a, size_t first)
 {
     const size_t d = a->head_size, width = kvsi_qkv_width(a);
@@ -248,7 +246,7 @@ static void set_values(kvsi_readout *r, const kvsi_attention *a, size_t first)
     }
 }
 
-/* As many columns of A, from `first` on, as a head has channels. */
+/* Takes as many columns of A, from `first` on, as a head has channels. */
 static void take_columns(float *out, const kvsi_readout *r, const kvsi_attention *a, size_t first)
 {
     const size_t n = r->tokens, d = a->head_size, left = kvsi_min(n - first, d);
@@ -279,10 +277,11 @@ kvs_status kvsi_readout_pattern(float *out, kvsi_readout *r, size_t layer, kvs_e
     return KVS_OK;
 }
 
-/* ---- A_V ------------------------------------------------------------------------------------- */
+/* ---- the weights of raw values, A_V ---------------------------------------------------------- */
 
-/* taps[n, window + 1], oldest first, of the values of one KV head at each position; they differ
- * between positions only for gates, whose logits are gates[n, stride]. */
+/* Fills in taps[n, window + 1], oldest first: the taps of the values of one KV head, at each
+ * position.  They differ between positions only if there are gates, whose logits are
+ * gates[n, stride]. */
 static kvs_status fill_taps(double *taps, const kvsi_readout *r, size_t layer, size_t kv_head,
                             const real *gates, kvs_err *err)
 {

@@ -1,8 +1,8 @@
-/* kvs_model_trace: one forward pass that is watched, and the activations that the caller named.
+/* kvs_model_trace: runs one forward pass and shows the activations that the caller named.
  *
- * What the pass keeps anyway is downloaded at its watch points.  What it never stores (the branches
- * before they are added to the residual, q, k and v after the shift, scores, patterns) is computed
- * again from what is there, by the same operations, and only if it is wanted. */
+ * Activations that the pass stores are downloaded at its watch points.  The pass does not store
+ * the branches before they are added to the residual, q, k and v after the shift, scores and
+ * patterns.  If they are wanted, they are computed from the stored ones by the same operations. */
 #include "base/math.h"
 #include "base/memory.h"
 #include "lens/activations.h"
@@ -18,18 +18,19 @@ typedef struct trace {
     kvsi_wanted wanted;
     kvsi_readout readout;
     real *branch;         /* backend [n, dim] */
-    float *values, *part; /* [n, widest]: what was downloaded, and some of its columns */
-    /* Allocated when they are first needed; heads are the most of any layer. */
+    float *values, *part; /* [n, widest]: a downloaded activation, and some of its columns */
+    /* Allocated when they are first needed.  `heads` is the most of any layer. */
     float *shifted, *rotated; /* q, k, v: [3][n, widest q, k and v] */
     float *pattern, *content; /* [heads, n, n] */
     float *logits;            /* [n, logits] */
     size_t heads;
     int (*visit)(void *user, const kvs_activation *activation);
     void *user;
-    kvs_status status; /* of the watch points */
+    kvs_status status; /* the result of the last watch point */
     kvs_err *err;
 } trace;
 
+/* Allocates *memory for count * size numbers, unless it is allocated already. */
 static kvs_status need(const trace *t, float **memory, size_t count, size_t size)
 {
     if (!*memory)
@@ -44,6 +45,7 @@ typedef struct shape {
     size_t rows, heads, columns;
 } shape;
 
+/* Calls the visitor with one activation. */
 static kvs_status show(const trace *t, kvsi_activation_kind kind, size_t layer, const float *values,
                        shape size)
 {
@@ -61,7 +63,7 @@ static kvs_status show(const trace *t, kvsi_activation_kind kind, size_t layer, 
     return KVS_OK;
 }
 
-/* Downloads values[n, width]. */
+/* Downloads backend memory [n, width] to t->values. */
 static kvs_status take(trace *t, const real *from, size_t width)
 {
     kvsi_context *k = &t->pass->context;
@@ -80,7 +82,7 @@ static kvs_status show_rows(trace *t, uint32_t mask, kvsi_activation_kind kind, 
     return show(t, kind, layer, t->values, (shape){.rows = t->tokens, .columns = width});
 }
 
-/* The same for `count` columns of t->values[n, width], from `first` on. */
+/* Shows `count` columns of t->values[n, width], from `first` on, if the activation is wanted. */
 static kvs_status show_columns(trace *t, uint32_t mask, kvsi_activation_kind kind, size_t layer,
                                size_t first, size_t count, size_t width)
 {
@@ -92,7 +94,8 @@ static kvs_status show_columns(trace *t, uint32_t mask, kvsi_activation_kind kin
     return show(t, kind, layer, t->part, (shape){.rows = t->tokens, .columns = count});
 }
 
-/* The same for x W^T + bias, which the pass only adds to the residual. */
+/* Computes and shows x W^T + bias if it is wanted.  The pass computes only its sum with the
+ * residual. */
 static kvs_status show_branch(trace *t, uint32_t mask, kvsi_activation_kind kind, size_t layer,
                               const real *x, const kvsi_linear *w)
 {
@@ -132,7 +135,7 @@ static shape rows_of(const trace *t, const kvsi_layer_shape *layer, size_t targe
                    .columns = layer->head_size};
 }
 
-/* The rows of one target in `shifted` or `rotated`. */
+/* Returns the rows of one target in `rows`, which is t->shifted or t->rotated. */
 static float *of_target(const trace *t, float *rows, size_t target)
 {
     return rows + target * t->tokens * t->readout.width;
@@ -148,7 +151,8 @@ static kvs_status show_raw(trace *t, uint32_t mask, size_t layer, const kvsi_lay
     return KVS_OK;
 }
 
-/* q, k and v after the shift, and q and k after the rotation; scores need the latter too. */
+/* Shows q, k and v after the shift, and q and k after the rotation.  The rotated ones are also
+ * computed if scores are wanted. */
 static kvs_status show_shifted(trace *t, uint32_t mask, size_t layer, const kvsi_layer_shape *s)
 {
     const size_t size = TARGETS * t->readout.width;
@@ -177,7 +181,8 @@ static kvs_status show_shifted(trace *t, uint32_t mask, size_t layer, const kvsi
     return KVS_OK;
 }
 
-/* Scores and pattern share their memory.  The pattern stays until the contents were shown. */
+/* Shows scores, pattern and content.  Scores and pattern share t->pattern.  The pattern stays valid
+ * until the visitor has seen the content. */
 static kvs_status show_weights(trace *t, uint32_t mask, size_t layer, const kvsi_layer_shape *s)
 {
     const size_t n = t->tokens;

@@ -89,7 +89,7 @@ typedef struct kvsi_state_part {
 int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t index);
 /* Copies the first `length` tokens of a state to an empty one.  If `from` has more tokens, only as
  * many are copied as kvsi_state_cut(from, length) would leave, and the caller must feed the missing
- * tokens again.  `length` has the limits of kvsi_state_cut() and is at most the capacity of `to`. */
+ * tokens again.  `length` has the limits of kvsi_state_cut(); `to` must have room for it. */
 void kvsi_state_copy(kvsi_state *to, const kvsi_state *from, size_t length);
 
 /* ---- the state's own taps: state_taps.c ---- */

@@ -26,7 +26,7 @@ struct kvsi_state_taps {
                               not shifted */
 };
 
-/* ---- places ---- */
+/* ---- where values are ---- */
 
 /* Returns the index of a target in `targets` and in kvsi_state_taps.values. */
 static size_t index_of(unsigned target)
