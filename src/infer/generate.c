@@ -1,7 +1,6 @@
-/*
- * Generating text: feeds the prompt, then repeats: choose a token, call back with it, feed it.
- * Tokenizers are used through the public calls only.
- */
+/* Generates text: feeds the prompt, then chooses a token, calls back with it, feeds it, and so on.
+ *
+ * Tokenizers are used through the public calls only. */
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -26,7 +25,7 @@ typedef struct generation {
     size_t count; /* tokens chosen so far */
 } generation;
 
-/* ---- before ---- */
+/* ---- preparation ---- */
 
 static kvs_status check(const generation *g, const int32_t *prompt, size_t count, kvs_err *err)
 {
@@ -45,8 +44,9 @@ static kvs_status check(const generation *g, const int32_t *prompt, size_t count
     return KVS_OK;
 }
 
-/* The sampler only chooses ids that can be fed and that have a text. */
-static size_t choices(const generation *g)
+/* Returns the number of ids that the sampler chooses from: all that can be fed and, with a
+ * tokenizer, that have a text. */
+static size_t choice_count(const generation *g)
 {
     const size_t can_be_fed = kvsi_min(g->logit_count, g->session->state.config->vocab);
 
@@ -60,15 +60,16 @@ static kvs_status allocate(generation *g, kvs_err *err)
     g->logit_count = kvs_model_logit_count(g->session->state.model);
     g->logits = kvsi_alloc(g->logit_count, sizeof *g->logits);
     if (!g->logits)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", g->logit_count);
-    TRY(kvs_sampler_create(&g->sampler, choices(g), o->sampling, err));
+        return kvsi_no_memory(err, "%zu logits", g->logit_count);
+    TRY(kvs_sampler_create(&g->sampler, choice_count(g), o->sampling, err));
     return o->tokenizer
                ? kvs_detokenizer_create(&g->detokenizer, o->tokenizer, o->stops, o->stop_count, err)
                : KVS_OK;
 }
 
-/* Tokens before the generated ones affect the repeat penalty and how the text is decoded.  Ids that
- * the tokenizer does not have are left out there: they have no text. */
+/* Passes tokens before the generated ones to the sampler, for the repeat penalty, and to the
+ * detokenizer, whose text depends on them.  The detokenizer does not get ids that the tokenizer
+ * does not have: they have no text. */
 static kvs_status add_context(generation *g, const int32_t *ids, size_t count, kvs_err *err)
 {
     const size_t known = g->o.tokenizer ? kvs_tokenizer_vocab(g->o.tokenizer) : 0;
@@ -82,7 +83,7 @@ static kvs_status add_context(generation *g, const int32_t *ids, size_t count, k
     return KVS_OK;
 }
 
-/* ---- tokens ---- */
+/* ---- the generated tokens ---- */
 
 /* Returns whether the token is an EOS of the model or of the tokenizer. */
 static int is_end(const generation *g, int32_t id)
@@ -98,7 +99,7 @@ static int is_end(const generation *g, int32_t id)
     return g->o.tokenizer && kvs_tokenizer_eos(g->o.tokenizer) == id;
 }
 
-/* An empty text of the detokenizer may be NULL. */
+/* Calls the callback, with "" for an empty text, which is NULL from some detokenizer calls. */
 static kvs_status call_back(const generation *g, kvs_generated *token, kvs_err *err)
 {
     token->text = token->text_size > 0 ? token->text : "";
@@ -108,8 +109,8 @@ static kvs_status call_back(const generation *g, kvs_generated *token, kvs_err *
     return KVS_OK;
 }
 
-/* Calls back with a token.  A token that ends the text has no text of its own, so the callback gets
- * what the detokenizer held back. */
+/* Calls back with a token and the text that is certain now.  A token that ends the text has no text
+ * of its own: the callback gets the text that the detokenizer held back. */
 static kvs_status report_token(generation *g, int32_t id, int ends, kvs_err *err)
 {
     kvs_generated token = {.index = g->count++, .id = id, .ends = ends, .logprob = NAN};

@@ -89,7 +89,7 @@ typedef struct kvsi_pass {
     int32_t *host_positions, *host_rows, *host_targets, *host_guesses;
     uint8_t *host_scored;
     real *host_losses;
-    int32_t *host_top_ids;
+    int32_t *host_top_ids; /* this and the next: results of kvsi_pass_top */
     real *host_top_logprobs;
 
     int dropout_on;
@@ -136,8 +136,8 @@ size_t kvsi_pass_logit_count(const kvs_model_config *config);
  * [count, logits].  `scratch` is backend memory of that size. */
 kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
                             size_t count, kvs_err *err);
-/* The same after the last token of each of `count` states (at most head_rows and tokens of the
- * limits), each to its own row of host memory.  Overwrites the loaded batch. */
+/* Logits after the last token of each of `count` states, which is at most limits.head_rows and
+ * limits.tokens, each to its own row of host memory.  Overwrites the loaded batch. */
 kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
                                   kvsi_state *const *states, size_t count, kvs_err *err);
 
@@ -156,13 +156,14 @@ static inline int kvsi_pass_has_many(const kvsi_pass *pass)
  * most limits.head_rows and limits.tokens.  Until another batch is loaded, only the two calls below
  * may follow. */
 void kvsi_pass_load_last(kvsi_pass *pass, kvsi_state *const *states, size_t count);
-/* Sets host_losses[i] to -log p(targets[i] | the tokens up to rows[i]), for i < count, which is at
- * most limits.head_rows. */
+/* Sets pass->host_losses[i] to -log p(targets[i] | the tokens up to rows[i]), for all i < count.
+ * `count` is at most limits.head_rows. */
 kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *targets,
                            size_t count, int many, kvs_err *err);
-/* Sets host_top_ids[count, top] to the best tokens after each row, and host_top_logprobs to their
- * log-probabilities.  count <= limits.head_rows, count * top <= limits.top, and 1 <= top <= the
- * number of logits. */
+/* Finds the `top` most likely tokens after each of `count` rows.  Sets pass->host_top_ids[count,
+ * top] to their ids, the most likely one first, and pass->host_top_logprobs[count, top] to their
+ * log-probabilities.  Expects count <= limits.head_rows, count * top <= limits.top, and 1 <= top <=
+ * the number of logits. */
 kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, size_t top, int many,
                          kvs_err *err);
 
