@@ -9,9 +9,9 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static kvsi_shift shift_of(const kvs_model_config *config)
+static kvsi_shift_facts shift_of(const kvs_model_config *config)
 {
-    return (kvsi_shift){
+    return (kvsi_shift_facts){
         .targets = kvsi_shift_targets(config),
         .taps = kvsi_model_count(config, "shift-window") + 1,
         .has_gates = kvsi_model_is(config, "shift-form", "data"),
@@ -21,7 +21,7 @@ static kvsi_shift shift_of(const kvs_model_config *config)
     };
 }
 
-static kvs_status read_mix(kvsi_mix *out, const kvsi_shift *shift, const kvs_model *model,
+static kvs_status read_mix(kvsi_mix *out, const kvsi_shift_facts *shift, const kvs_model *model,
                            const kvsi_head_row *row, unsigned target, kvs_err *err)
 {
     if (!(shift->targets & target))
@@ -63,9 +63,9 @@ kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model
     size_t kv_heads = 0, heads = 0;
     kvs_status st = KVS_OK;
 
-    if (c.shift.taps > KVSI_TAPS_MAX)
+    if (c.shift.taps > KVSI_PRINTED_TAPS_MAX)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "the shift has %zu taps, at most %d are printed",
-                         c.shift.taps, (int)KVSI_TAPS_MAX);
+                         c.shift.taps, (int)KVSI_PRINTED_TAPS_MAX);
     for (size_t l = 0; l < layers; l++) {
         kv_heads += kvs_model_config_kv_heads(config, l);
         heads += kvs_model_config_heads(config, l);
@@ -153,12 +153,12 @@ static void print_cell(int width, const char *format, ...)
     printf("  %*s%s", gap > 0 ? gap : 0, "", cell);
 }
 
-static int tap_width(const kvsi_shift *shift)
+static int tap_width(const kvsi_shift_facts *shift)
 {
     return shift->spreads ? 15 : 8;
 }
 
-static void print_mix_heading(const kvsi_shift *shift, const char *letter, int with_sum)
+static void print_mix_heading(const kvsi_shift_facts *shift, const char *letter, int with_sum)
 {
     char name[16];
 
@@ -173,7 +173,7 @@ static void print_mix_heading(const kvsi_shift *shift, const char *letter, int w
         print_cell(tap_width(shift), "Σ%s", letter);
 }
 
-static void print_mix(const kvsi_shift *shift, const kvsi_mix *mix, int with_sum)
+static void print_mix(const kvsi_shift_facts *shift, const kvsi_mix *mix, int with_sum)
 {
     const int width = tap_width(shift);
 
@@ -273,7 +273,8 @@ static void set_member(json_t *object, const char *letter, const char *suffix, j
     json_object_set_new(object, key, value);
 }
 
-static void set_mix(json_t *object, const kvsi_shift *shift, unsigned target, const kvsi_mix *mix)
+static void set_mix(json_t *object, const kvsi_shift_facts *shift, unsigned target,
+                    const kvsi_mix *mix)
 {
     const char *letter = target == KVS_SHIFT_K ? "alpha" : target == KVS_SHIFT_V ? "beta" : "gamma";
 

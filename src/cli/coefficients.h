@@ -8,23 +8,23 @@
 #include "base/json.h"
 #include "kvshift/kvshift_lab.h"
 
-enum { KVSI_TAPS_MAX = 8 };
+enum { KVSI_PRINTED_TAPS_MAX = 8 }; /* per head and target */
 
 /* The shift of one head and one target. */
 typedef struct kvsi_mix {
-    double taps[KVSI_TAPS_MAX]; /* oldest first; means over channels in form channel */
-    double spread[KVSI_TAPS_MAX];
+    double taps[KVSI_PRINTED_TAPS_MAX]; /* oldest first; means over channels in form channel */
+    double spread[KVSI_PRINTED_TAPS_MAX];
     double gate_length; /* of form data, which has no taps */
 } kvsi_mix;
 
-/* What a model's settings say about its shift. */
-typedef struct kvsi_shift {
+/* Properties of a model's shift, from its settings. */
+typedef struct kvsi_shift_facts {
     unsigned targets; /* KVS_SHIFT_K | ..., 0 = none */
     size_t taps;      /* per head */
     int has_gates;    /* form data */
-    int spreads;      /* channels of a head have different taps */
+    int spreads;      /* channels of a head may have different taps */
     int has_kinds;    /* see kvs_shift_has_kinds */
-} kvsi_shift;
+} kvsi_shift_facts;
 
 typedef struct kvsi_head_row {
     size_t layer, head;
@@ -32,7 +32,7 @@ typedef struct kvsi_head_row {
 } kvsi_head_row;
 
 typedef struct kvsi_coefficients {
-    kvsi_shift shift;
+    kvsi_shift_facts shift;
     kvsi_head_row *kv, *q;
     size_t kv_count, q_count; /* 0 = not shifted */
 } kvsi_coefficients;
