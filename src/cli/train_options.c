@@ -11,7 +11,8 @@
 static const char *const resume_names[] = {"newest", "auto", NULL};
 static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
 
-/* MODEL, TRAINING, SAMPLES, RANKS and RUN also have settings of the library. */
+/* Names of groups.  MODEL, IGSM, TRAINING, SAMPLES, RANKS and RUN also contain settings of the
+ * library. */
 static const char START[] = "Start from", MODEL[] = KVSI_MODEL_GROUP, TASK[] = "Task",
                   IGSM[] = "Task igsm", TRAINING[] = "Training", SAMPLES[] = "Samples",
                   RANKS[] = "Ranks", RUN[] = "Run";
@@ -103,7 +104,7 @@ static const kvsi_setting run_rows[] = {
 };
 /* clang-format on */
 
-/* A task that the library does not have has no rows. */
+/* The rows of task number i; there are none if the library has fewer tasks. */
 #define TASK_TABLE(i)                                                                              \
     {                                                                                              \
         .config = &kvsi_task_configs, .part = (i), .offset = FIELD(tasks[i])                       \
@@ -185,8 +186,8 @@ kvs_status kvsi_train_set_defaults(kvsi_train_options *s, const char *body, kvs_
     return st;
 }
 
-/* With another batch than the preset's, micro-batches stay at most as large as the preset's, which
- * fit in memory. */
+/* If the batch is not that of the preset, sets `accumulate` so that micro-batches are at most as
+ * large as those of the preset, which fit in memory. */
 static kvs_status keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *parsed,
                                    const kvs_train_config *preset, kvs_err *err)
 {
@@ -207,7 +208,8 @@ static kvs_status keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *p
 
 /* ---- task or text ---------------------------------------------------------------------------- */
 
-/* A file that lists all options has most of them with their defaults. */
+/* Returns whether a file gives the option its default.  Such a value does not choose a task,
+ * because a file may list all options. */
 static int repeats_default(const kvsi_train_options *s, const kvsi_parsed_options *parsed,
                            size_t index)
 {
@@ -217,7 +219,7 @@ static int repeats_default(const kvsi_train_options *s, const kvsi_parsed_option
 }
 
 /* A run learns a task or a text.  If both are given, the later one in the order file, environment,
- * command line is meant. */
+ * command line counts. */
 static kvs_status choose_task(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     const size_t task = kvsi_command_index(&kvsi_train_command, "task");
@@ -237,18 +239,18 @@ static kvs_status choose_task(kvsi_train_options *s, kvsi_parsed_options *parsed
     return KVS_OK;
 }
 
-/* The task whose own options are in that group; NULL = the group is not one of a task. */
+/* Returns the task to which a group of options belongs; NULL = it belongs to no task. */
 static const char *task_of_group(const char *group)
 {
     const char *name;
 
     for (size_t i = 0; (name = kvs_task_name(i)); i++)
-        if (strcmp(kvs_task_setting(name, 0)->group, group) == 0)
+        if (kvs_task_setting(name, 0) && strcmp(kvs_task_setting(name, 0)->group, group) == 0)
             return name;
     return NULL;
 }
 
-/* An option of another task would be ignored, so it is refused. */
+/* Refuses options of other tasks, which would be ignored. */
 static kvs_status check_task(const kvsi_train_options *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
 {
@@ -281,9 +283,9 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_options *s,
                                       const kvsi_parsed_options *parsed,
                                       const kvs_model_config *loaded, kvs_err *err)
 {
-    kvsi_train_options other = *s; /* shares its configurations */
+    kvsi_train_options other = *s; /* with the same configurations */
 
-    other.model = (kvs_model_config *)loaded; /* which is only read */
+    other.model = (kvs_model_config *)loaded; /* only read */
     for (size_t i = 0; i < kvsi_command_count(&kvsi_train_command); i++) {
         const kvsi_setting row = kvsi_command_row(&kvsi_train_command, i);
 
@@ -327,8 +329,7 @@ static void mark_model(const kvsi_train_options *s, kvsi_parsed_options *parsed)
     }
 }
 
-/* The shift of --retrofit: a window of one token, which starts as the identity. */
-static kvs_status set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err)
+kvs_status kvsi_train_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err)
 {
     TRY(kvs_model_config_set(config, "shift", targets, err));
     TRY(kvs_model_config_set(config, "shift-form", "free", err));
@@ -336,7 +337,8 @@ static kvs_status set_retrofit(kvs_model_config *config, const char *targets, kv
     return kvs_model_config_set_number(config, "shift-window", 1, err);
 }
 
-/* The configuration of the model of s->init_from with which training will start. */
+/* Replaces s->model with the configuration of the model s->init_from, with the shift of
+ * --retrofit. */
 static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options *parsed,
                                 kvs_err *err)
 {
@@ -346,7 +348,7 @@ static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options
     TRY_OUT(kvs_model_config_load(&config, s->init_from, err));
     TRY_OUT(kvsi_train_check_agreement(s, parsed, config, err));
     if (s->retrofit)
-        TRY_OUT(set_retrofit(config, s->retrofit, err));
+        TRY_OUT(kvsi_train_set_retrofit(config, s->retrofit, err));
     kvs_model_config_free(s->model);
     s->model = config;
     return KVS_OK;
@@ -361,8 +363,8 @@ static void mark_at_start(kvsi_parsed_options *parsed, const char *option)
         parsed->source[kvsi_command_index(&kvsi_train_command, option)] = KVSI_FROM_START;
 }
 
-/* For --print-config: marks the values that are only known once the run starts, and reads those of
- * the model of s->init_from. */
+/* Prepares --print-config: reads the configuration of the model s->init_from and marks the values
+ * that are only known when the run starts. */
 static kvs_status look_ahead(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     if (s->init_from)

@@ -5,9 +5,9 @@
 #include "cli/configs.h"
 
 typedef struct kvsi_train_options {
-    kvs_model_config *model; /* this and the next two are owned, see kvsi_options_set_defaults */
+    kvs_model_config *model; /* this and the next two are owned: kvsi_options_free_configs */
     kvs_train_config *train;
-    kvs_task_config *tasks[KVSI_TASKS_MAX]; /* of kvs_task_name(i) */
+    kvs_task_config *tasks[KVSI_TASKS_MAX]; /* tasks[i] configures kvs_task_name(i), or is NULL */
 
     const char *preset;
     double dropout;
@@ -26,18 +26,18 @@ typedef struct kvsi_train_options {
 
 extern const kvsi_command_options kvsi_train_command;
 
-/* Sets the defaults for a model of that body; NULL = the usual one.  The caller releases them with
- * kvsi_options_free_configs. */
+/* Sets the defaults, with a model of that body; NULL = the default body.  The caller releases them
+ * with kvsi_options_free_configs. */
 kvs_status kvsi_train_set_defaults(kvsi_train_options *s, const char *body, kvs_err *err);
 
 /* Applies the options to a kvsi_train_options, over the defaults of the body and the preset, or
  * over the settings of the run that is resumed.  Texts are borrowed from `parsed`. */
 kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
-/* Whether the run learns the task of that name, and not a text. */
+/* Returns whether the run learns the task of that name, and not a text. */
 int kvsi_train_is_task(const kvsi_train_options *s, const char *name);
-/* The configuration of the task s->task. */
+/* Returns the configuration of the task s->task. */
 const kvs_task_config *kvsi_train_task(const kvsi_train_options *s);
-/* Whether any option names a task or a text. */
+/* Returns whether any option names a task or a text. */
 int kvsi_train_names_task(const kvsi_train_options *s, const kvsi_parsed_options *parsed);
 
 /* Fails if a model option was given with another value than the model of s->init_from has. */
@@ -50,9 +50,12 @@ kvs_status kvsi_train_compare(const kvsi_setting *row, const kvsi_train_options 
                               const kvsi_train_options *other, const char *owner, const char *path,
                               kvs_err *err);
 
-/* Marks the values that the setup of the run has changed; `before` has those it started with. */
+/* Marks the values that the setup of the run has changed; `before` has the values before it. */
 void kvsi_train_mark_sources(const kvsi_train_options *s, const kvsi_train_options *before,
                              kvsi_parsed_options *parsed);
+
+/* Sets the shift of --retrofit: a window of one token, which starts as the identity. */
+kvs_status kvsi_train_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err);
 
 int kvsi_is_model_option(const kvsi_setting *row);
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);

@@ -34,7 +34,7 @@ static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_optio
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Replaces the loaded model by one with a shift of window 1 that starts as the identity. */
+/* Replaces the loaded model by one that has the shift of --retrofit. */
 static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
     kvs_model_config *shift = NULL;
@@ -42,7 +42,7 @@ static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_e
     kvs_status st;
 
     TRY_OUT(kvs_model_config_create(&shift, NULL, err));
-    TRY_OUT(kvs_model_config_set(shift, "shift", targets, err));
+    TRY_OUT(kvsi_train_set_retrofit(shift, targets, err));
     TRY_OUT(kvs_model_retrofit(&shifted, w->rt, w->model, shift, err));
     kvs_model_free(w->model);
     w->model = shifted;
@@ -229,7 +229,7 @@ static kvs_status create_data(kvsi_train_setup *w, kvsi_train_options *s,
 
     if (s->data)
         return open_text(w, s, parsed, err);
-    if (s->igsm_tokenizer) /* only given for that task */
+    if (s->igsm_tokenizer) /* an option of the task igsm, which other tasks refuse */
         TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
     kvs_task_options_init(&options, sizeof options);
     options.vocab = kvsi_model_count(s->model, "vocab");
