@@ -133,7 +133,7 @@ static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
     if (*count == 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--ids': expected at least one id, found none");
-    else if (*count > context)
+    if (*count > context)
         return kvsi_fail(err, KVS_E_LIMIT, "the prompt has %zu tokens, the model's context is %zu",
                          *count, context);
     return KVS_OK;
@@ -146,7 +146,7 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* at once; otherwise the text is collected for JSON */
+    int shows_text;        /* as it is generated; otherwise it is collected for JSON */
     kvs_session *prompted; /* the prompt was fed to it */
     double prompt_seconds;
 
@@ -160,10 +160,13 @@ typedef struct generation {
     double seconds;
 } generation;
 
-/* Names of kvs_finish. */
-static const char *const finish_names[] = {"length", "eos", "stop", "context"};
+/* The names of the reasons in the JSON object. */
+static const char *const finish_names[] = {[KVS_FINISH_LENGTH] = "length",
+                                           [KVS_FINISH_EOS] = "eos",
+                                           [KVS_FINISH_STOP] = "stop",
+                                           [KVS_FINISH_FULL] = "context"};
 
-/* Callback of kvs_generate: prints or collects the text, collects the tokens. */
+/* Callback of kvs_generate: collects the token, and prints or collects its text. */
 static int add_token(void *user, const kvs_generated *token)
 {
     generation *g = user;
@@ -195,7 +198,7 @@ static kvs_status print_sample(const generation *g, kvs_finish finish, kvs_err *
         err);
 }
 
-/* Continues the session, which contains the prompt. */
+/* Generates and prints one sample.  The prompt was already fed to the session. */
 static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
     const double start = kvsi_clock_seconds();
@@ -244,7 +247,7 @@ static kvs_status prepare(generation *g, kvs_err *err)
 
     TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
                          err));
-    g->ids = kvsi_alloc(fed + 1, sizeof *g->ids); /* the last one is not fed */
+    g->ids = kvsi_alloc(fed + 1, sizeof *g->ids); /* the last token is not fed */
     g->logprobs = kvsi_alloc(fed + 1, sizeof *g->logprobs);
     if (!g->ids || !g->logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
