@@ -22,7 +22,7 @@ typedef struct settings {
 
 static const char *dtype_at(size_t index)
 {
-    return kvs_dtype_name((kvs_dtype)(index + 1)); /* without keep */
+    return kvs_dtype_name((kvs_dtype)(index + 1)); /* 0 is "keep" */
 }
 
 /* clang-format off */
@@ -123,7 +123,7 @@ static kvs_status write_model(char **out, const subjects *s, const char *name,
     return kvs_convert(*out, in, &c, err);
 }
 
-/* A bench model, or a preset. */
+/* Creates the configuration of a bench model or of a preset. */
 static kvs_status describe(kvs_model_config **out, const settings *s, kvs_err *err)
 {
     const size_t needed = s->prompt > s->depth + s->generate ? s->prompt : s->depth + s->generate;
@@ -139,6 +139,8 @@ static kvs_status describe(kvs_model_config **out, const settings *s, kvs_err *e
     return kvs_model_config_finish(*out, err);
 }
 
+/* Writes a model with random weights.  If it has a shift, also writes the same without the
+ * shift. */
 static kvs_status write_random(subjects *out, const settings *s, kvs_err *err)
 {
     kvs_model_config *config = NULL;

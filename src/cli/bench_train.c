@@ -198,8 +198,8 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* One round per line of standard input, each answered by a line {"seconds": ..., "loss": ...}.  The
- * first line of output means that the model is ready. */
+/* Runs one round per line of standard input and prints {"seconds": ..., "loss": ...} after each.
+ * The first line of output means that the model is ready. */
 static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_train_options *o,
                             kvs_err *err)
 {
@@ -231,7 +231,7 @@ static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *er
     return KVS_OK;
 }
 
-/* Sets the options of the model that was chosen, whose configuration is *config. */
+/* Sets the options and the number of steps.  Creates *config, which the options borrow. */
 static kvs_status choose(kvs_bench_train_options *o, kvs_model_config **config, size_t *steps,
                          const settings *s, kvs_err *err)
 {

@@ -58,7 +58,8 @@ int kvsi_cli_fail(const kvs_err *err);
  * parsed->print_config. */
 kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void *settings,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
-/* What computes matrix products.  Readers of env.json and of benchmarks rely on the key "blas". */
+/* The value of the key "blas", which readers of env.json and of benchmarks expect.  The library
+ * computes matrix products itself. */
 #define KVSI_CLI_BLAS "built in"
 /* The output of 'kvshift version --json', a new reference. */
 json_t *kvsi_cli_version_json(const kvs_runtime *rt);

@@ -120,13 +120,15 @@ out:
     return st;
 }
 
-/* Row number `index` of a handle; the name is NULL past the end. */
+/* Returns the row of model setting number `index`, whose settings are a kvs_model_config *.  Its
+ * name is NULL past the end. */
 static kvsi_setting row_at(size_t index)
 {
     return kvsi_library_row(&kvsi_model_configs, 0, index, 0);
 }
 
-/* Head counts of sliding layers are only of interest if they differ from the others. */
+/* Clears the head counts of sliding layers if they equal those of the other layers, so that they
+ * are not printed. */
 static kvs_status hide_equal_heads(kvs_model_config *config, kvs_err *err)
 {
     if (kvsi_model_count(config, "sliding-heads") != kvsi_model_count(config, "heads") ||

@@ -65,14 +65,14 @@ static const kvsi_command_options options = {
     .tables = KVSI_OPTIONS(rows),
 };
 
-enum { SHARDS_MAX = 8 };
+enum { SHARDS_MAX = 8 }; /* values of the setting "shard" */
 
 typedef struct planning {
     const plan_settings *s;
     kvs_model_config *model;
     kvs_train_config *train;
     uint64_t tokens; /* of the whole run; 0 = not known */
-    size_t shards;   /* ways to shard it: the values of the setting "shard" */
+    size_t shards;   /* number of plans, one for each value of the setting "shard" */
     kvs_cluster_plan plans[SHARDS_MAX];
 } planning;
 

@@ -1,6 +1,6 @@
 /* kvshift train: one training run.
  *
- * All objects are created and checked first; kvsi_train creates the run's folder last. */
+ * All objects are created and checked first; kvs_train creates the run's folder last. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"

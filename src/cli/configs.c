@@ -76,14 +76,15 @@ unsigned kvsi_shift_targets(const kvs_model_config *config)
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* Choice number `index` of the setting that `at` has under that name. */
+/* Returns choice number `index` of the setting `name`; NULL after the last choice, where callers
+ * must stop.  `at` returns settings by their index. */
 static const char *choice_of(const kvs_setting *(*at)(size_t index), const char *name, size_t index)
 {
     const kvs_setting *s;
 
     for (size_t i = 0; (s = at(i)); i++)
         if (strcmp(s->name, name) == 0)
-            return s->choices ? s->choices[index] : NULL; /* callers stop at NULL */
+            return s->choices ? s->choices[index] : NULL;
     return NULL;
 }
 
@@ -97,12 +98,13 @@ const char *kvsi_shard_choice(size_t index)
     return choice_of(kvs_train_setting, "shard", index);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- the kinds of configurations ------------------------------------------------------------- */
 
-enum { INDUCTION_VOCAB = 1000 };
+enum { INDUCTION_VOCAB = 1000 }; /* the default vocabulary, which only the task induction uses */
 
-/* Setting the body also sets the defaults of that body.  Options that were given must not change
- * by that, so kvsi_model_start sets it before all others, and here it stays as it is. */
+/* Setting the body resets other settings to the defaults of that body.  kvsi_model_start sets the
+ * body before the options are applied.  Setting it to the same value again changes nothing here, so
+ * that options which were applied before it keep their values. */
 static kvs_status set_model(kvs_model_config *config, const char *name, const char *value,
                             kvs_err *err)
 {
@@ -160,7 +162,7 @@ static const kvs_setting *task_setting(size_t part, size_t index)
     return name ? kvs_task_setting(name, index) : NULL;
 }
 
-/* Defines kvsi_X_configs, with handles as void pointers. */
+/* Defines kvsi_X_configs.  Its functions take configurations as void pointers. */
 #define TABLE(x, set_call)                                                                         \
     static kvs_status x##_create(void **out, size_t part, kvs_err *err)                            \
     {                                                                                              \

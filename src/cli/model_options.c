@@ -16,7 +16,8 @@ const char *kvsi_model_body(const kvsi_parsed_options *parsed, const kvsi_comman
     return body && kvsi_setting_check_text(&row, row.name, body, NULL) == KVS_OK ? body : NULL;
 }
 
-/* The model and the training of a preset, with the shift of `usual`. */
+/* Creates the model configuration of a preset, with the shift of `usual`.  Unless `train` is NULL,
+ * replaces *train with the training configuration of the preset. */
 static kvs_status take_preset(kvs_model_config **model, kvs_train_config **train,
                               const kvs_model_config *usual, const char *name, kvs_err *err)
 {
@@ -64,14 +65,15 @@ out:
     return st;
 }
 
-/* From now on the option counts as given, by the source of the option that implies it. */
+/* Marks an option as given, with the source of the option that implies it. */
 static void imply(kvsi_parsed_options *parsed, size_t option, size_t by)
 {
     parsed->source[option] = parsed->source[by];
     parsed->line[option] = parsed->line[by];
 }
 
-/* The form that a value of --shift includes; "" = none. */
+/* Sets *form to the form that a value of --shift implies, such as "gate" for --shift gate; "" =
+ * none. */
 static kvs_status form_of_shift(kvsi_word *form, const char *shift, kvs_err *err)
 {
     kvs_model_config *config = NULL;
@@ -80,14 +82,15 @@ static kvs_status form_of_shift(kvsi_word *form, const char *shift, kvs_err *err
     *form = (kvsi_word){""};
     TRY_OUT(kvs_model_config_create(&config, NULL, err));
     TRY_OUT(kvs_model_config_set(config, "shift", shift, err));
-    if (!kvsi_model_is(config, "shift", shift)) /* "gate" is kv with that form */
+    if (!kvsi_model_is(config, "shift", shift)) /* a short name: "gate" became "kv" */
         *form = kvsi_model_word(config, "shift-form");
 out:
     kvs_model_config_free(config);
     return st;
 }
 
-/* Setting the shift has set the form too. */
+/* Checks that --shift-form is the form that --shift implies, if both were given, and marks the form
+ * as given.  Applying --shift has already set it. */
 static kvs_status check_shift(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               kvs_err *err)
 {

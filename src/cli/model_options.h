@@ -22,13 +22,14 @@
     .help = "dropout in all three places: embeddings, attention weights and residuals", .high = 1, \
     .open_high = 1
 
-/* The body that was given; NULL = none, or one that does not exist: applying the options will
- * fail. */
+/* Returns the body that was given.  NULL = none was given, or there is no such body; in that case
+ * applying the options fails. */
 const char *kvsi_model_body(const kvsi_parsed_options *parsed, const kvsi_command_options *command);
 
-/* Sets the body that --body gives in *config, which has the defaults, or replaces it by the preset
- * or config.json that the option `preset` names.  A preset also replaces *train, unless `train` is
- * NULL; it does not set the shift. */
+/* Prepares *config, which has the defaults, for applying the options.  If the option `preset` names
+ * a preset or a config.json, that configuration replaces *config; otherwise *config gets the body
+ * that --body gives.  A preset does not set the shift, and also replaces *train, unless `train` is
+ * NULL. */
 kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err);

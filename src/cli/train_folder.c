@@ -60,7 +60,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_parsed_options *parsed, const char *line,
                                const kvsi_train_setup *w, kvs_err *err)
 {
-    kvsi_train_options run = *s; /* shares its configurations */
+    kvsi_train_options run = *s; /* with the same configurations */
 
     *out = (kvsi_run_files){0};
     run.resume = NULL; /* belongs to this start, not to the run */

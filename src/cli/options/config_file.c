@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Checks line by line, to report the first bad line. */
+/* Checks that the file is UTF-8 without control characters, line by line, to report the first bad
+ * line. */
 static kvs_status check_text(const char *path, const char *data, size_t size, kvs_err *err)
 {
     const char *const end = data + size;

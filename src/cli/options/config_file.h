@@ -1,7 +1,7 @@
 /* cli/options/config_file.h - reads settings from a TOML or JSON file and passes them to a
  * callback.
  *
- * The same settings in both formats.  A file is JSON if its name ends in .json or its first
+ * Both formats have the same settings.  A file is JSON if its name ends in .json or its first
  * character is {, otherwise TOML:
  *
  *     steps = 600               {"steps": 600,

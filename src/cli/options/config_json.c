@@ -15,7 +15,7 @@ static void skip_space(kvsi_config_reader *r)
         r->line += *r->at == '\n';
 }
 
-/* Parses the key or value at r->at and moves r->at behind it.  A new reference. */
+/* Parses the key or value at r->at and moves r->at behind it; *out is a new reference. */
 static kvs_status read_value(kvsi_config_reader *r, json_t **out, kvs_err *err)
 {
     json_error_t error = {0};
@@ -37,7 +37,8 @@ static int all_numbers(const json_t *array)
     return 1;
 }
 
-/* The numbers of an array as written: from[0 .. length-1] without brackets and blanks. */
+/* Copies the numbers of an array as they are written: from[0 .. length-1] without brackets and
+ * blanks. */
 static void copy_numbers(kvsi_text *out, const char *from, size_t length)
 {
     kvsi_text_add(out, "");

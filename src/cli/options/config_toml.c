@@ -11,7 +11,7 @@ static const char digits[] = "0123456789";
 
 /* ---- position ---- */
 
-/* The character at r->at + ahead; '\0' at the end, which no valid file contains. */
+/* Returns the character at r->at + ahead, or '\0' at the end; no valid file contains '\0'. */
 static char peek(const kvsi_config_reader *r, size_t ahead)
 {
     return ahead < (size_t)(r->end - r->at) ? r->at[ahead] : '\0';
@@ -33,7 +33,7 @@ static kvs_status fail_expected(const kvsi_config_reader *r, const char *expecte
     while (length < SHOWN && peek(r, length) && !is_one_of(peek(r, length), "\r\n"))
         length++;
     while (length > 0 && ((unsigned char)peek(r, length) & 0xc0) == 0x80)
-        length--; /* whole characters only */
+        length--; /* show only whole characters */
     if (length == 0)
         return kvsi_fail(err, KVS_E_FORMAT, "%s:%zu: expected %s, found the end of the line",
                          r->path, r->line, expected);
@@ -55,7 +55,7 @@ static int skip_rest_of_line(kvsi_config_reader *r)
         while (peek(r, 0) && !is_one_of(peek(r, 0), "\r\n"))
             r->at++;
     if (peek(r, 0) == '\r')
-        r->at++; /* only ever before a newline */
+        r->at++; /* the file was checked: a newline follows */
     if (peek(r, 0) != '\n')
         return peek(r, 0) == '\0';
     r->at++;

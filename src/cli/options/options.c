@@ -63,7 +63,7 @@ static size_t count_all(const kvsi_command_options *command)
     return kvsi_command_count(command) + (command->takes_config ? CONFIG_ROWS : 0);
 }
 
-/* The types of the library, and how the help shows their values. */
+/* The type names of the library's settings, and the placeholders of their values in the help. */
 static const struct {
     const char *name;
     kvsi_setting_kind kind;
@@ -158,7 +158,8 @@ void kvsi_options_free_configs(const kvsi_command_options *command, void *settin
         }
 }
 
-/* Creates the handles of `settings`, or copies them from `from`. */
+/* Creates the configurations of the library in `settings`, or copies them from `from` unless that
+ * is NULL.  If that fails, all handles are NULL. */
 static kvs_status make_handles(const kvsi_command_options *command, void *settings,
                                const void *from, kvs_err *err)
 {
@@ -202,7 +203,8 @@ kvs_status kvsi_options_copy(const kvsi_command_options *command, void *to, cons
 
 /* ---- the order of the help ------------------------------------------------------------------- */
 
-/* The position of the group in the help: 0 = as its rows come, before the listed groups. */
+/* Returns the position of a group in the help: 1, 2, ... for command->groups, and 0 for all other
+ * groups, which come first, in the order of their rows. */
 static size_t group_rank(const kvsi_command_options *command, const char *group)
 {
     for (size_t i = 0; command->groups && command->groups[i]; i++)
@@ -253,7 +255,8 @@ kvs_status kvsi_options_assign(kvsi_parsed_options *parsed, const kvsi_assignmen
     return KVS_OK;
 }
 
-/* The value that has precedence: the last one of its source.  NULL = none was given. */
+/* Returns the value that has precedence: the last one from the option's source.  NULL = none was
+ * given. */
 static const kvsi_assignment *final_assignment(const kvsi_parsed_options *parsed, size_t index)
 {
     const kvsi_assignment *last = NULL;
@@ -280,7 +283,7 @@ static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_comman
     char origin[384], variable[64];
 
     if (row.repeats && a->source != parsed->source[a->index])
-        return KVS_OK; /* lists are replaced, not joined */
+        return KVS_OK; /* the list from a later source replaces it */
     if (a->source == KVSI_FROM_FILE) {
         snprintf(origin, sizeof origin, "%s:%zu: key '%s'", parsed->config, a->line, a->key);
     } else if (a->source == KVSI_FROM_ENVIRONMENT) {
@@ -298,8 +301,8 @@ static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_comman
                        : kvsi_setting_store(&row, settings, origin, a->text, err);
 }
 
-/* In the order of precedence.  Values that others replace are checked, so that a bad one is an
- * error all the same. */
+/* Stores values in the order of their sources.  A value that a later one replaces is only checked:
+ * storing it could change other settings. */
 kvs_status kvsi_options_apply(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, kvs_err *err)
 {
@@ -369,7 +372,7 @@ static int is_option(const kvsi_setting *row, const char *word, size_t length)
            strncmp(word + 2, row->name, length - 2) == 0;
 }
 
-/* The index of the option --name or -n, or the number of rows if there is none. */
+/* Returns the index of the option --name or -n, or the number of rows if there is none. */
 static size_t find_option(const kvsi_command_options *command, const char *word, size_t length)
 {
     size_t i = 0;
@@ -510,7 +513,8 @@ static kvs_status read_environment(kvsi_parsed_options *parsed, const kvsi_comma
 
 /* ---- all sources ----------------------------------------------------------------------------- */
 
-/* Searched first, so that help is available on any line and shows the true defaults. */
+/* Returns whether help is requested.  That is checked first: a line with errors still gets the
+ * help, and the help shows the true defaults. */
 static int wants_help(int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -544,10 +548,11 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-/* Limits above the largest are too far away to be of interest in the help. */
+/* The help does not show upper limits above HELP_LARGEST. */
 enum { HELP_COLUMN = 26, HELP_WIDTH = 90, HELP_LARGEST = 1 << 20 };
 
-/* What is in brackets stays on one line. */
+/* Returns the length of the next word.  Brackets and all words in them count as one word, which
+ * stays on one line. */
 static size_t word_length(const char *words)
 {
     const size_t bracket = strcspn(words, ")");

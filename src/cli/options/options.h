@@ -1,10 +1,10 @@
 /* cli/options/options.h - the options of a command: its rows give it a parser, checks, environment
  * variables, configuration files and help.
  *
- * Settings start as the defaults, which the help shows.  Then come a file (--config FILE, where the
- * command takes one), an environment variable (KVSHIFT_KV_HEADS for --kv-heads), and the command
- * line, where the last one wins: --name value, --name=value, -n value, --flag, -h or --help;
- * -- ends the options.
+ * Settings start as the defaults, which the help shows.  They are replaced by the values of a file
+ * (--config FILE, if the command takes one), then by those of environment variables
+ * (KVSHIFT_KV_HEADS for --kv-heads), then by those of the command line, where the last one wins:
+ * --name value, --name=value, -n value, --flag, -h or --help; -- ends the options.
  *
  * The command line is parsed once, into a list of assignments.  These can be applied to any
  * defaults, for example those of a preset that one of them names. */
@@ -15,21 +15,22 @@
 
 enum { KVSI_OPTIONS_MAX = 128 }; /* of one command */
 
-/* A kind of configuration of the library, which is set and read by name.  Some kinds have several
- * parts with their own settings: the tasks. */
+/* A kind of configuration of the library, which is set and read by name: of models, of training or
+ * of tasks.  A kind may have several parts, each with its own settings: each task is a part. */
 typedef struct kvsi_library_config {
-    const kvs_setting *(*at)(size_t part, size_t index); /* its settings; NULL past the end */
-    /* The defaults; *out is NULL if there is no such part. */
+    const kvs_setting *(*at)(size_t part, size_t index); /* a setting; NULL past the end */
+    /* Creates a configuration with the defaults; *out is NULL if there is no such part. */
     kvs_status (*create)(void **out, size_t part, kvs_err *err);
     kvs_status (*copy)(void **out, const void *config, kvs_err *err);
     void (*free)(void *config);
     kvsi_setting_access access;
 } kvsi_library_config;
 
-/* Rows of a command: a static array, whose fields are members of the command's settings, or the
- * settings of a configuration of the library, of which the command's settings have a handle. */
+/* Some rows of a command.  They are either a static array, whose fields are members of the
+ * command's settings, or the settings of a configuration of the library.  The command's settings
+ * then have a pointer to that configuration, the handle. */
 typedef struct kvsi_option_table {
-    const kvsi_settings *table;        /* both NULL: the end of the list of tables */
+    const kvsi_settings *table;        /* this and `config` NULL = the end of the list */
     const kvsi_library_config *config; /* instead of `table` */
     size_t part;                       /* of `config` */
     size_t offset;     /* of the rows' struct, or of the handle, within the command's settings */
@@ -58,33 +59,34 @@ typedef struct kvsi_command_options {
     const char *argument; /* name of the positional arguments, or NULL if there are none */
     size_t min_arguments, max_arguments;
     const kvsi_option_table *tables; /* NULL = no options */
-    const char *const
-        *groups;      /* that come last in the help, in this order; the others come as their
-                                  rows do.  Ends with NULL; NULL = none */
+    /* The groups that come last in the help, in this order, and a NULL at the end; NULL = none.
+     * The other groups come before them, in the order of their rows. */
+    const char *const *groups;
     int takes_config; /* also has --config FILE and --print-config, see options_config.h */
 } kvsi_command_options;
 
-/* The number of rows of all tables, without --config and --print-config. */
+/* Returns the number of rows of all tables, without --config and --print-config. */
 size_t kvsi_command_count(const kvsi_command_options *command);
-/* Row number `index`, with its offset within the command's settings. */
+/* Returns row number `index`, with its offset within the command's settings. */
 kvsi_setting kvsi_command_row(const kvsi_command_options *command, size_t index);
-/* The row of a setting of the library, whose handle is at `offset` of the settings.  The name is
- * NULL past the end. */
+/* Returns the row of a setting of the library, whose handle is at `offset` within the settings.
+ * The row's name is NULL past the end. */
 kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
                               size_t offset);
 
-/* Sets settings of `size` bytes to the defaults of all rows.  The settings then own handles of the
- * library's configurations, which kvsi_options_free_configs releases. */
+/* Sets settings of `size` bytes to the defaults of all rows and creates the configurations of the
+ * library.  The caller releases these with kvsi_options_free_configs. */
 kvs_status kvsi_options_set_defaults(const kvsi_command_options *command, void *settings,
                                      size_t size, kvs_err *err);
-/* Makes *to a copy of settings of `size` bytes, with handles of its own; texts are shared. */
+/* Makes *to a copy of settings of `size` bytes.  Configurations of the library are copied too,
+ * texts are shared. */
 kvs_status kvsi_options_copy(const kvsi_command_options *command, void *to, const void *from,
                              size_t size, kvs_err *err);
-/* Releases the handles of settings and sets them to NULL. */
+/* Frees the configurations of the library in settings and sets their handles to NULL. */
 void kvsi_options_free_configs(const kvsi_command_options *command, void *settings);
 /* Sets `order` to the indices of all rows, group by group; returns their number. */
 size_t kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command);
-/* The index of a name that the command has. */
+/* Returns the index of the row with that name, which must exist. */
 size_t kvsi_command_index(const kvsi_command_options *command, const char *name);
 
 /* Where a value came from.  Later ones have precedence.  From KVSI_FROM_FILE on, the user gave the
@@ -114,49 +116,50 @@ typedef struct kvsi_parsed_options {
     kvsi_option_source source[KVSI_OPTIONS_MAX]; /* of each option's value */
     char **arguments;                            /* the positional ones, borrowed from argv */
     size_t argument_count;
-    const char *config;         /* the file of --config; NULL = none */
-    const char *print_config;   /* "values", "explained" or "schema": what to print, and no more */
-    const char *preset, *model; /* names for what KVSI_FROM_PRESET and _MODEL stand for */
+    const char *config;            /* the file of --config; NULL = none */
+    const char *print_config;      /* "values", "explained" or "schema": what to print and exit */
+    const char *preset, *model;    /* the names of the preset and of the model that gave values */
     size_t line[KVSI_OPTIONS_MAX]; /* of the option in the file; 0 = not in the file */
     kvsi_assignment *assignments;  /* owned; file, then environment, then command line */
     size_t assignment_count;
-    kvsi_assignment *kept; /* of kvsi_options_keep */
+    kvsi_assignment *kept; /* moved here by kvsi_options_keep */
     size_t kept_count;
     char *owned; /* a path that `config` borrows; NULL = none */
 } kvsi_parsed_options;
 
-/* Adds a value that was given, whose texts `parsed` owns if it is from a file. */
+/* Adds a value that the user gave.  If it is from a file, `parsed` then owns its texts. */
 kvs_status kvsi_options_assign(kvsi_parsed_options *parsed, const kvsi_assignment *assignment,
                                kvs_err *err);
 
-/* Reads argv[0 .. argc-1], which starts with the first argument, and moves the positional ones to
- * its front; then the environment and the file.  Misuse is KVS_E_INVALID.  Settings are not
- * touched; values are checked when they are applied. */
+/* Reads argv[0 .. argc-1], without the name of the program, and moves the positional arguments to
+ * its front.  Then reads the environment and the file.  Misuse is KVS_E_INVALID.  Values are
+ * checked when they are applied. */
 kvs_status kvsi_options_collect(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                                 int argc, char **argv, kvs_err *err);
 /* Stores all values that were given in `settings`, which borrow texts from `parsed`. */
 kvs_status kvsi_options_apply(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, kvs_err *err);
-/* Both, for commands whose defaults do not depend on options. */
+/* Collects and applies the options of a command whose defaults do not depend on them. */
 kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, int argc, char **argv, kvs_err *err);
 /* Moves the assignments of `other` to `parsed`, which keeps their texts until it is released. */
 void kvsi_options_keep(kvsi_parsed_options *parsed, kvsi_parsed_options *other);
-/* Also frees the texts that settings borrow from a configuration file. */
+/* Frees everything in `parsed`, also the texts that settings borrow from a configuration file. */
 void kvsi_options_release(kvsi_parsed_options *parsed);
 
 static inline int kvsi_option_is_given(const kvsi_parsed_options *parsed, size_t index)
 {
     return parsed->source[index] >= KVSI_FROM_FILE;
 }
-/* The text that was given for the option and has precedence; NULL = none was given. */
+/* Returns the text of the option's value that has precedence; NULL = none was given. */
 const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index);
 
 /* Appends the help text; `settings` hold the defaults. */
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
-/* Appends the meaning and the values: "learning-rate schedule: constant, linear or cosine". */
+/* Appends the meaning and the possible values: "learning-rate schedule: constant, linear or
+ * cosine". */
 void kvsi_option_explain(kvsi_text *text, const kvsi_setting *row);
-/* The environment variable of an option. */
+/* Writes the name of an option's environment variable. */
 void kvsi_option_environment(char *out, size_t size, const kvsi_setting *row);
 
 #endif

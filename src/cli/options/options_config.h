@@ -16,17 +16,17 @@ kvs_status kvsi_options_read_file(kvsi_parsed_options *parsed, const kvsi_comman
 void kvsi_options_mark_changes(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                                const void *before, const void *settings, kvsi_option_source source);
 
-/* Appends all settings as a TOML file, with the source or the meaning of each.  Read as a
- * configuration file it gives the same settings. */
+/* Append all settings as a TOML file, with the source or the meaning of each.  As a configuration
+ * file, it gives the same settings. */
 void kvsi_options_print_config(kvsi_text *text, const kvsi_command_options *command,
                                const void *settings, const kvsi_parsed_options *parsed);
 void kvsi_options_explain_config(kvsi_text *text, const kvsi_command_options *command,
                                  const void *settings, const kvsi_parsed_options *parsed);
 
-/* The JSON schema of such a file, whose defaults are `settings`; NULL if memory runs out. */
+/* Returns the JSON schema of such a file, with `settings` as defaults; NULL if memory runs out. */
 json_t *kvsi_options_schema(const kvsi_command_options *command, const void *settings);
 
-/* The section of a group: "task-ngram" for "Task ngram". */
+/* Writes the section of a group: "task-ngram" for "Task ngram". */
 void kvsi_options_section(char *out, size_t size, const char *group);
 
 #endif

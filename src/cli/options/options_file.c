@@ -13,7 +13,7 @@ typedef struct reader {
     kvsi_parsed_options *parsed;
     const kvsi_command_options *command;
     size_t count;                          /* of the command's options */
-    size_t section_line[KVSI_OPTIONS_MAX]; /* by a group's first option; 0 = not yet seen */
+    size_t section_line[KVSI_OPTIONS_MAX]; /* at the group's first option; 0 = not yet seen */
 } reader;
 
 /* ---- names ---- */
@@ -25,7 +25,7 @@ void kvsi_options_section(char *out, size_t size, const char *group)
         *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
 }
 
-/* In keys and sections, _ and - are equal. */
+/* Copies a name with - instead of _, because both are allowed in keys and sections. */
 static void copy_name(char out[NAME_SIZE], const char *name)
 {
     snprintf(out, NAME_SIZE, "%s", name);
@@ -41,7 +41,7 @@ static const char *key_at(const void *names, size_t index)
 }
 
 typedef struct section_names {
-    char names[KVSI_OPTIONS_MAX][NAME_SIZE]; /* by option, so with repetitions */
+    char names[KVSI_OPTIONS_MAX][NAME_SIZE]; /* of every option, so names repeat */
     size_t count;
 } section_names;
 
@@ -113,7 +113,8 @@ static kvs_status find_key(const reader *r, const kvsi_config_entry *entry, size
                         err);
 }
 
-/* A key in the wrong section may be a misspelling of a key of that section. */
+/* Checks that the key is new and in its own section or before all sections.  In another section it
+ * could be a misspelling of a key of that section. */
 static kvs_status check_place(const reader *r, const kvsi_config_entry *entry, size_t index,
                               kvs_err *err)
 {

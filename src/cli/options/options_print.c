@@ -121,7 +121,7 @@ static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed, const
     }
 }
 
-/* A text that is not set or is not UTF-8 cannot be written to a file. */
+/* Returns whether the value is a text that is not set or not UTF-8, which a file cannot contain. */
 static int cannot_write(const kvsi_setting *row, const char *words)
 {
     const int is_text = row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE ||

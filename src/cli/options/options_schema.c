@@ -45,7 +45,7 @@ static json_t *choices_of(const kvsi_setting *row)
     return list;
 }
 
-/* NULL if there is no default or the command decides. */
+/* Returns the default; NULL if there is none or the command computes it. */
 static json_t *default_of(const kvsi_setting *row, const void *settings)
 {
     const int is_named = row->kind == KVSI_SETTING_CHOICE || row->kind == KVSI_SETTING_ENUM;
@@ -82,7 +82,7 @@ static json_t *option_schema(const kvsi_setting *row, const void *settings)
     return schema;
 }
 
-/* The section's schema, a borrowed reference; created if there is none yet. */
+/* Returns the schema of a section, a borrowed reference; creates it if there is none yet. */
 static json_t *section_schema(json_t *properties, const char *group)
 {
     char name[64];
