@@ -12,6 +12,7 @@ typedef struct kvsi_bench_model {
     size_t steps;            /* default number of measured steps */
 } kvsi_bench_model;
 
+/* Finds a model by its name. */
 kvs_status kvsi_bench_model_get(kvsi_bench_model *out, const char *name, kvs_err *err);
 
 #endif

@@ -8,10 +8,10 @@
 #include "bench/models.h"
 #include "bench/profile.h"
 
-/* Its time is added to `profile`, unless that is NULL. */
+/* Creates the task.  Its time is added to `profile`, unless that is NULL. */
 kvs_status kvsi_repeat_task_create(kvs_data **out, const kvsi_bench_model *model,
                                    kvsi_profile *profile, kvs_err *err);
-/* tokens[batch * length + 1] as batch.safetensors in a folder. */
+/* Writes tokens[batch * length + 1] to the file batch.safetensors of a folder. */
 kvs_status kvsi_repeat_task_save(const kvs_data *task, const char *dir, kvs_err *err);
 
 #endif

@@ -25,11 +25,11 @@ typedef struct contender {
 
 struct kvs_bench_training {
     kvs_runtime *plain;    /* borrowed */
-    kvs_runtime profiling; /* the same with the profile's table */
+    kvs_runtime profiling; /* a copy of *plain with the operations of `profile` */
     kvsi_profile profile;
     kvsi_bench_model model;
     int profiled;
-    int alone; /* the same without the shift is not measured */
+    int alone; /* the model without the shift is not measured */
     kvs_train_config train;
     kvs_data *task;
     kvsi_probe probe;

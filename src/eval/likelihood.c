@@ -28,7 +28,7 @@ typedef struct work {
     float *logits;    /* of one token */
 } work;
 
-/* In chunks as large as possible. */
+/* Feeds the context and then the continuation, with as many tokens per pass as possible. */
 static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t count,
                                 size_t context_count, const work *w, kvs_err *err)
 {
@@ -44,6 +44,7 @@ static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t
     return kvs_runner_feed(NULL, &feed, 1, err);
 }
 
+/* Feeds one token at a time, as generation does. */
 static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, size_t count,
                                      size_t context_count, size_t logit_count, const work *w,
                                      kvs_err *err)

@@ -103,8 +103,8 @@ static int add_front(json_t *list, const kvs_model_config *model)
     return failed;
 }
 
-/* The model's other settings, those of our object included.  All other keys are the same for all
- * models. */
+/* Adds the other settings of the model, also those of objects in its config.json.  Keys that are no
+ * settings are left out: they are the same for all models. */
 static int add_model(json_t *list, const json_t *object, kvsi_body body)
 {
     const char *key;

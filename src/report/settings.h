@@ -14,18 +14,19 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* "none", "kv", "k gate", "kv window 2 init softmax": what differs from the plain form is said. */
+/* Describes a shift by its targets and by what differs from the defaults: "none", "kv", "k gate",
+ * "kv window 2 init softmax". */
 void kvsi_describe_shift(char *out, size_t size, const kvsi_shift_config *shift);
 
-/* From the first line of a run's log; a new reference, NULL: no memory. */
+/* Makes the list from the first line of a run's log.  A new reference; NULL = out of memory. */
 json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
                            uint64_t planned_steps);
 
-/* What the list says about one thing; NULL if nothing. */
+/* Returns the words for a name; NULL if the list does not have it. */
 const char *kvsi_run_setting(const json_t *list, const char *name);
 int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name);
-/* The first setting in which their data, or how much of it is evaluated, differ: then their losses
- * cannot be compared.  NULL if there is none. */
+/* Returns the first setting in which the data of two runs differ, or how much of it is evaluated.
+ * If there is one, their losses cannot be compared.  NULL if there is none. */
 const char *kvsi_settings_other_data(const json_t *a, const json_t *b);
 
 /* "shift kv, layers 2": the fewest words, from the front of the lists, that set list `which` apart

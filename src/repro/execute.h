@@ -1,5 +1,5 @@
 /* repro/execute.h - trains the planned runs of this rank, one after the other.  Each has its own
- * run folder, with these files besides those of kvsi_train:
+ * run folder, with these files besides those of kvs_train:
  *
  *     planned.json    the settings of the plan, to recognize the run when resuming
  *     diverged.json   the error message, if the loss became NaN or infinite

@@ -62,7 +62,7 @@ void kvsi_plan_release(kvsi_plan *plan);
 kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_data *task,
                               kvs_err *err);
 
-/* Tasks.  ngram has another table of pairs for each seed. */
+/* The tasks.  ngram has a different table of pairs for each seed. */
 kvsi_task_maker kvsi_induction_task, kvsi_ngram_task, kvsi_hopk_task, kvsi_igsm_task,
     kvsi_text_task;
 
