@@ -22,7 +22,8 @@ static kvs_status create_model(kvs_model **model, kvs_runtime *runtime, kvs_err 
     return status;
 }
 
-/* Sequences "... A B ... A" whose answer is B; the task's tokens start at FIRST_LETTER. */
+/* Creates data of sequences "... A B ... A", after which B is expected.  The ids of the letters
+ * start at FIRST_LETTER. */
 static kvs_status create_data(kvs_data **data, kvs_err *err)
 {
     kvs_task_options options;

@@ -1,6 +1,8 @@
-/* Trains on arrays of this program: every n-th letter, such as A C E G ..., then one of them again,
- * and a loss only on the letter that follows it.  Checkpoints go to the folder argv[1]: after
- * kill -9 the program continues from the newest one, and writes a model of the same bytes. */
+/* Trains a model on arrays in memory.  A sequence has every n-th letter, such as A C E G ..., then
+ * one of these letters and its successor again.  Only that last letter is learned.
+ *
+ * Checkpoints are written to the folder argv[1].  If the program is killed and started again, it
+ * continues from the newest one and writes a model with the same bytes. */
 #include <kvshift/kvshift.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 enum { LETTERS = 26, LENGTH = 12, SEQUENCES = 4096, STEPS = 120, SAVE_EVERY = 10 };
 
 static int32_t ids[SEQUENCES * LENGTH];
-static uint8_t mask[SEQUENCES * LENGTH]; /* 1 = the letter after this one is to be learned */
+static uint8_t mask[SEQUENCES * LENGTH]; /* 1 = the letter after this one is learned */
 static size_t starts[SEQUENCES + 1];
 static kvs_err err;
 
@@ -23,7 +25,7 @@ static void check(kvs_status status)
 static void make_sequence(size_t s)
 {
     const size_t first = s % LETTERS, n = 1 + s / LETTERS % 5, again = s / 131 % (LENGTH - 3);
-    for (size_t i = 0; i < LENGTH; i++) /* the last two are letters `again` and again + 1 */
+    for (size_t i = 0; i < LENGTH; i++) /* the last two repeat letters again and again + 1 */
         ids[s * LENGTH + i] =
             (int32_t)((first + n * (i < LENGTH - 2 ? i : again + i - (LENGTH - 2))) % LETTERS);
     mask[s * LENGTH + LENGTH - 2] = 1;
