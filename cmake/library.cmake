@@ -102,8 +102,9 @@ kvshift_library(kvshift_static STATIC)
 # SOVERSION is independent of the version: see CONTRIBUTING.md.
 set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
-# Each exported function has a version; without version scripts only visibility limits what is
-# exported.  The probe lists nothing, because some linkers refuse names that are not defined.
+# The version script gives each exported function a version.  If the linker has no version scripts,
+# the visibility of functions alone limits what is exported.  The script of this check lists no
+# function, because some linkers refuse names that are not defined.
 include(CheckLinkerFlag)
 file(WRITE ${PROJECT_BINARY_DIR}/generated/probe.map "PROBE { local: *; };\n")
 check_linker_flag(C LINKER:--version-script=${PROJECT_BINARY_DIR}/generated/probe.map

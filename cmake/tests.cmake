@@ -6,7 +6,7 @@
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        shared by the scripts
-#   tests/command_public_abi.sh   the command linked with the shared library
+#   tests/command_public_abi.sh   runs the command that is linked with the shared library
 #   tests/inject/*.c        libraries that scripts preload
 if(NOT CMOCKA_FOUND)
     return()
@@ -56,7 +56,7 @@ foreach(source IN LISTS test_sources)
     kvshift_own_code(${name})
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
-    elseif(source MATCHES "/tests/api/") # as programs are linked
+    elseif(source MATCHES "/tests/api/") # linked like programs of users
         target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
         target_link_libraries(${name} PRIVATE kvshift ${CMOCKA_LINK_LIBRARIES} m)
     elseif(source MATCHES "/tests/config/") # the options of the command
@@ -98,8 +98,8 @@ foreach(script IN LISTS test_scripts)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
-# The command with its own copy of src/base and the shared library, which exports only the public
-# API: it links only if the command uses nothing else of the library.
+# Links the command with its own copy of src/base and with the shared library, which exports only
+# the public API.  This fails if the command uses anything else of the library.
 file(GLOB base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
 add_library(kvshift_command_base STATIC ${base_sources})
 kvshift_own_code(kvshift_command_base)
@@ -107,7 +107,7 @@ add_dependencies(kvshift_command_base kvshift_commit)
 target_compile_options(kvshift_command_base PRIVATE -ffp-contract=off)
 add_executable(kvshift_public ${PROJECT_SOURCE_DIR}/src/cli/main.c $<TARGET_OBJECTS:kvshift_cli>)
 kvshift_own_code(kvshift_public)
-# Public functions are those of the shared library, which comes first.
+# The shared library comes first, so that public functions are taken from it.
 target_link_libraries(kvshift_public PRIVATE kvshift kvshift_command_base ${KVSHIFT_LIBRARIES})
 set_target_properties(kvshift_public PROPERTIES
     OUTPUT_NAME kvshift-public RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
