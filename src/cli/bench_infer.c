@@ -139,8 +139,7 @@ static kvs_status describe(kvs_model_config **out, const settings *s, kvs_err *e
     return kvs_model_config_finish(*out, err);
 }
 
-/* Writes a model with random weights.  If it has a shift, also writes the same without the
- * shift. */
+/* Writes a model with random weights.  If it has a shift, also writes a copy without the shift. */
 static kvs_status write_random(subjects *out, const settings *s, kvs_err *err)
 {
     kvs_model_config *config = NULL;

@@ -129,7 +129,7 @@ static kvs_status check_length(const kvsi_state *state, size_t length, const cha
     return KVS_OK;
 }
 
-/* Feeds those of the first `length` ids that the state does not have. */
+/* Feeds the ids, up to number `length`, that the state does not have yet. */
 static kvs_status complete(kvs_session *s, size_t length, kvs_err *err)
 {
     const kvs_feed again = {.size = sizeof again, .session = s};

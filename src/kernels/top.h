@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets ids[top] to the indices of the `top` greatest of values[count], greatest first.  Of equal
- * values, the one with the lower index comes first.  top <= count. */
+/* Sets ids[top] to the indices of the `top` greatest of values[count], greatest first.  If
+ * values are equal, the lower index comes first.  top <= count. */
 void kvsi_top_ids(int32_t *ids, size_t top, const real *values, size_t count);
 
 #endif
