@@ -1,31 +1,29 @@
-/* Data of the caller's function: what it writes is what is drawn and trained on; what is wrong with
- * it, and its wish to stop, are reported and change neither the model nor the optimizer, alone and
- * with ranks; and a run that ends this way can be resumed. */
+/* Data that a callback writes.  The sequences that are drawn and trained on are those that it
+ * writes.  If it stops or writes a wrong sequence, the call fails and changes neither the model nor the
+ * optimizer, on any number of ranks, and the run can be resumed. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"
 #include "kvshift/kvshift_files.h"
-#include "ranks.h"
-#include "support.h"
-#include "train/trainer.h"
+#include "training.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 24, LONGEST = 8, BATCH = 8, NEVER = 1 << 30 };
+enum { VOCAB = 24, LONGEST = 8, BATCH = 8 };
 
-/* What the function does at one sequence. */
-typedef enum fault { NOTHING, STOPS, TOO_LONG, BAD_ID, FORGETS_ID, BAD_TARGET, NO_TARGETS } fault;
+/* What the callback does wrong at one sequence. */
+typedef enum fault { NOTHING, STOPS, TOO_LONG, BAD_ID, FORGETS_ID, BAD_TARGET } fault;
 
+/* Tells the callback when to do it. */
 typedef struct script {
     fault fault;
     kvs_stream stream;
     uint64_t at; /* index of the sequence */
-    size_t calls;
 } script;
 
-/* "a b ... a -> b", of length 3 to LONGEST. */
+/* The callback.  Sequences are "a b ... a", whose last target is b; the length is 3 to LONGEST. */
 static size_t sequence(void *user, uint64_t seed, kvs_stream stream, uint64_t index, int32_t *ids,
                        int32_t *targets, uint8_t *scored)
 {
@@ -33,7 +31,6 @@ static size_t sequence(void *user, uint64_t seed, kvs_stream stream, uint64_t in
     const fault now = s->stream == stream && s->at == index ? s->fault : NOTHING;
     const size_t length = 3 + (size_t)(index * 7 + seed) % (LONGEST - 2);
 
-    s->calls++;
     for (size_t i = 0; i < LONGEST; i++)
         assert_int_equal(scored[i], 0);
     for (size_t i = 0; i < length; i++) {
@@ -41,7 +38,7 @@ static size_t sequence(void *user, uint64_t seed, kvs_stream stream, uint64_t in
         targets[i] = -1;
     }
     ids[length - 1] = ids[0];
-    targets[length - 1] = now == NO_TARGETS ? -1 : ids[1];
+    targets[length - 1] = ids[1];
     scored[length - 1] = 1;
     if (now == BAD_ID)
         ids[1] = VOCAB;
@@ -82,20 +79,26 @@ static kvs_train_config training(void)
     return c;
 }
 
-static kvs_model *make_model(kvs_runtime *rt)
+static kvs_model_config model_config(void)
 {
     static const support_sizes sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = LONGEST};
     const kvs_model_config special = {.layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1)};
-    const kvs_model_config config = support_own_config(&special, &sizes);
-    kvs_model *model = NULL;
 
-    kvs_model_create(&model, rt, &config, 5, NULL);
+    return support_own_config(&special, &sizes);
+}
+
+static kvs_model *make_model(kvs_runtime *rt)
+{
+    const kvs_model_config config = model_config();
+    kvs_model *model;
+
+    assert_int_equal(kvs_model_create(&model, rt, &config, 5, NULL), KVS_OK);
     return model;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static void sequences_are_those_of_the_function(void **state)
+static void sequences_are_those_of_the_callback(void **state)
 {
     script s = {.fault = NOTHING};
     kvs_data *data = make(&s);
@@ -123,7 +126,7 @@ static void sequences_are_those_of_the_function(void **state)
 static const struct {
     fault fault;
     kvs_status status;
-    const char *message; /* after "'pairs'" for training sequence 19 */
+    const char *message; /* what follows "'pairs'" if the fault is at training sequence 19 */
 } faults[] = {
     {STOPS, KVS_E_STOPPED, " stopped at training sequence 19"},
     {TOO_LONG, KVS_E_INVALID, ": training sequence 19 has 9 tokens, expected at most 8"},
@@ -135,7 +138,7 @@ static const struct {
 
 enum { FAULTS = sizeof faults / sizeof *faults };
 
-static void a_bad_sequence_is_none(void **state)
+static void a_wrong_sequence_has_length_0(void **state)
 {
     int32_t ids[LONGEST], targets[LONGEST];
     uint8_t scored[LONGEST];
@@ -153,8 +156,8 @@ static void a_bad_sequence_is_none(void **state)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* Two steps, then one that fails at sequence 19 = 2 * BATCH + 3, then the same again without the
- * fault: the bits must be those of an undisturbed training. */
+/* A training of two steps, a step that fails at sequence 19 = 2 * BATCH + 3, and the same step
+ * again without the fault.  Its bits must be those of a training in which no step failed. */
 typedef struct trial {
     script scripts[RANKS_MAX];
     size_t ranks;
@@ -166,13 +169,14 @@ typedef struct trial {
     kvs_status failed, evaluated;
     char message[RANKS_MAX][512];
     uint64_t steps;
-    int changed[RANKS_MAX]; /* weights or moments, by the failed step */
+    int changed[RANKS_MAX]; /* the failed step changed weights or moments of the rank */
 } trial;
 
+/* Returns a hash of the weights and moments of this rank. */
 static uint64_t fingerprint(kvs_trainer *trainer)
 {
     const kvsi_training_state s = kvsi_trainer_state(trainer);
-    const size_t count = s.layout->total; /* what this rank has at least */
+    const size_t count = s.layout->total;
     uint64_t sum = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -187,9 +191,18 @@ static uint64_t fingerprint(kvs_trainer *trainer)
     return sum;
 }
 
-static kvs_status steps_with_a_fault(trial *t, script *s, kvs_trainer *trainer,
-                                     const kvs_comm *comm, kvs_err *err)
+static kvs_data *data_of_rank(size_t rank, void *user)
 {
+    trial *t = user;
+
+    return make(&t->scripts[rank]);
+}
+
+static kvs_status steps_with_a_fault(const training_rank *r, void *user, kvs_err *err)
+{
+    trial *t = user;
+    const size_t rank = r->comm->rank;
+    script *s = &t->scripts[rank];
     kvs_evaluation evaluation = {.size = sizeof evaluation};
     const kvs_step_record *record;
     kvs_err why = {0};
@@ -197,74 +210,60 @@ static kvs_status steps_with_a_fault(trial *t, script *s, kvs_trainer *trainer,
     uint64_t before;
 
     for (size_t i = 0; i < 2; i++) {
-        TRY(kvs_trainer_step(&record, trainer, err));
-        if (comm->rank == 0)
+        TRY(kvs_trainer_step(&record, r->trainer, err));
+        if (rank == 0)
             t->losses[i] = record->loss;
     }
     s->fault = t->fault;
     s->at = 19;
-    before = fingerprint(trainer);
-    failed = t->fault == NOTHING ? KVS_OK : kvs_trainer_step(&record, trainer, &why);
-    if (comm->rank == 0) {
+    before = fingerprint(r->trainer);
+    failed = t->fault == NOTHING ? KVS_OK : kvs_trainer_step(&record, r->trainer, &why);
+    if (rank == 0) {
         t->failed = failed;
-        t->steps = kvs_trainer_steps(trainer);
+        t->steps = kvs_trainer_steps(r->trainer);
     }
-    t->changed[comm->rank] = fingerprint(trainer) != before;
-    snprintf(t->message[comm->rank], sizeof t->message[0], "%s", why.message);
-    s->stream = KVS_STREAM_EVAL; /* and an evaluation */
+    t->changed[rank] = fingerprint(r->trainer) != before;
+    snprintf(t->message[rank], sizeof t->message[0], "%s", why.message);
+    s->stream = KVS_STREAM_EVAL; /* the evaluation fails at the same sequence */
     if (t->fault != NOTHING) {
-        failed = kvs_trainer_evaluate(&evaluation, trainer, 64, &why);
-        if (comm->rank == 0)
+        failed = kvs_trainer_evaluate(&evaluation, r->trainer, 64, &why);
+        if (rank == 0)
             t->evaluated = failed;
     }
     s->fault = NOTHING;
-    TRY(kvs_trainer_step(&record, trainer, err));
-    if (comm->rank == 0)
+    TRY(kvs_trainer_step(&record, r->trainer, err));
+    if (rank == 0)
         t->losses[2] = record->loss;
-    TRY(kvs_trainer_evaluate(&evaluation, trainer, 64, err));
-    if (comm->rank == 0)
+    TRY(kvs_trainer_evaluate(&evaluation, r->trainer, 64, err));
+    if (rank == 0)
         t->losses[3] = evaluation.loss;
-    return KVS_OK;
+    return kvs_model_read_tensor(t->weights[rank], 8, r->model, "model.layers.0.self_attn.k_shift",
+                                 err);
 }
 
-static void run_rank(kvs_comm *comm, void *user)
+static void run_trial(trial *t)
 {
-    trial *t = user;
-    const kvs_runtime_options options = {.size = sizeof options,
-                                         .threads = 1,
-                                         .comm = comm,
-                                         .shard_parameters = t->shard == KVSI_SHARD_PARAMETERS};
-    script *s = &t->scripts[comm->rank];
-    kvs_train_config config = training();
-    kvs_data *data = make(s);
-    kvs_runtime *rt = NULL;
-    kvs_model *model = NULL;
-    kvs_trainer *trainer = NULL;
-    kvs_err err = {0};
-    kvs_status st;
+    training_setup setup = {.model = model_config(),
+                            .model_seed = 5,
+                            .config = training(),
+                            .make_data = data_of_rank,
+                            .steps = steps_with_a_fault,
+                            .user = t};
+    training_result result;
 
-    config.shard = t->shard;
-    config.deterministic = t->deterministic;
-    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    model = make_model(rt);
-    TRY_OUT(kvs_trainer_create(&trainer, model, data, &config, &err));
-    TRY_OUT(steps_with_a_fault(t, s, trainer, comm, &err));
-    TRY_OUT(kvs_model_read_tensor(t->weights[comm->rank], 8, model,
-                                  "model.layers.0.self_attn.k_shift", &err));
-out:
-    if (st != KVS_OK)
-        snprintf(t->message[comm->rank], sizeof t->message[0], "%s", err.message);
-    kvs_trainer_free(trainer);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
-    kvs_data_free(data);
+    setup.config.shard = t->shard;
+    setup.config.deterministic = t->deterministic;
+    result = training_on_ranks(t->ranks, &setup);
+    if (result.status != KVS_OK)
+        fail_msg("%zu ranks: %s", t->ranks, result.err.message);
+    kvsi_free(result.weights);
 }
 
 static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int deterministic)
 {
     trial usual = {.ranks = ranks, .shard = shard, .deterministic = deterministic};
 
-    ranks_run(ranks, run_rank, &usual);
+    run_trial(&usual);
     assert_true(usual.losses[3] > 0);
     for (size_t f = 0; f < FAULTS; f++) {
         trial t = {.ranks = ranks,
@@ -272,7 +271,7 @@ static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int dete
                    .deterministic = deterministic,
                    .fault = faults[f].fault};
 
-        ranks_run(ranks, run_rank, &t);
+        run_trial(&t);
         assert_int_equal(t.failed, faults[f].status);
         assert_int_equal(t.evaluated, faults[f].status);
         assert_int_equal(t.steps, 2);
@@ -287,14 +286,14 @@ static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int dete
     }
 }
 
-static void a_bad_sequence_changes_nothing(void **state)
+static void a_wrong_sequence_changes_nothing(void **state)
 {
     (void)state;
     faults_leave_no_trace(1, KVSI_SHARD_NONE, 0);
     faults_leave_no_trace(1, KVSI_SHARD_NONE, 1);
 }
 
-static void nor_on_any_rank(void **state)
+static void a_wrong_sequence_changes_nothing_on_any_rank(void **state)
 {
     (void)state;
     faults_leave_no_trace(2, KVSI_SHARD_NONE, 0);
@@ -311,7 +310,7 @@ static void read_weights(float out[8], const kvs_model *model)
                      KVS_OK);
 }
 
-/* Trains in the folder; `taps` receives the weights at the end. */
+/* Trains in the folder; `taps` receives the final taps. */
 static kvs_status run_in(const char *dir, script *s, kvs_resume resume, float taps[8], kvs_err *err)
 {
     kvs_train_config config = training();
@@ -345,7 +344,7 @@ static void a_run_that_stops_can_be_resumed(void **state)
     if (run_in(whole, &usual, KVS_RESUME_NEVER, expected, &err) != KVS_OK)
         fail_msg("%s", err.message);
     for (size_t f = 0; f < FAULTS; f++)
-        for (int late = 0; late < 2; late++) { /* in step 2, before any checkpoint, and in step 5 */
+        for (int late = 0; late < 2; late++) { /* in step 2, before any checkpoint, or in step 5 */
             char name[32], *dir;
             script s = {.fault = faults[f].fault, .at = late ? 35 : 12};
 
@@ -405,10 +404,10 @@ static void a_step_needs_a_target(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_are_those_of_the_function),
-        cmocka_unit_test(a_bad_sequence_is_none),
-        cmocka_unit_test(a_bad_sequence_changes_nothing),
-        cmocka_unit_test(nor_on_any_rank),
+        cmocka_unit_test(sequences_are_those_of_the_callback),
+        cmocka_unit_test(a_wrong_sequence_has_length_0),
+        cmocka_unit_test(a_wrong_sequence_changes_nothing),
+        cmocka_unit_test(a_wrong_sequence_changes_nothing_on_any_rank),
         cmocka_unit_test(a_run_that_stops_can_be_resumed),
         cmocka_unit_test(a_step_needs_a_target),
     };

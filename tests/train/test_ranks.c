@@ -1,13 +1,11 @@
-/* Training with ranks, which are threads here: any number of ranks and every --shard give the
- * result of one rank, with the same bits if deterministic; checkpoints fit any number of ranks;
- * memory is as planned; invalid combinations are refused. */
+/* Training with ranks, which are threads here.  Any number of ranks and every --shard give the
+ * result of one rank, with the same bits if deterministic.  Checkpoints fit any number of ranks, memory is
+ * as planned, and invalid combinations are refused. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
 #include "data/tasks/tasks.h"
-#include "ranks.h"
-#include "support.h"
-#include "train/trainer.h"
+#include "training.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -16,23 +14,17 @@
 
 enum { BATCH = 24, STEPS = 6, VOCAB = 64 };
 
-static const kvsi_shard_stage shards[] = {KVSI_SHARD_NONE, KVSI_SHARD_OPTIMIZER,
-                                          KVSI_SHARD_GRADIENTS, KVSI_SHARD_PARAMETERS};
-
-enum { SHARDS = sizeof shards / sizeof *shards };
-
-/* One training on all ranks, and its results on rank 0. */
+/* A training on all ranks, and its results on rank 0. */
 typedef struct training_run {
     kvs_model_config config; /* differences from the defaults */
     kvs_train_config train;
     uint64_t steps;
     const char *save, *resume; /* folders of checkpoints */
     double losses[STEPS], norms[STEPS], eval_loss;
-    float *weights; /* all tensors, one after another */
-    size_t count;
-    kvs_status status;
-    kvs_err err;
+    training_result end;
 } training_run;
+
+static const support_sizes model_sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
 
 static kvs_data *make_task(void)
 {
@@ -48,55 +40,33 @@ static kvs_data *make_task(void)
     return task;
 }
 
+static kvs_data *task_of_rank(size_t rank, void *user)
+{
+    (void)rank, (void)user;
+    return make_task();
+}
+
 static kvs_train_config usual_training(void)
 {
-    kvs_train_config c;
-
-    kvsi_train_config_init(&c);
-    c.batch = BATCH;
-    c.steps = STEPS;
-    c.warmup = 2;
-    c.lr = 3e-3;
-    return c;
+    return training_config(BATCH, STEPS);
 }
 
-static void keep_weights(training_run *t, const kvs_model *model, int is_first)
+static kvs_status run_steps(training_run *t, const training_rank *r, kvs_err *err)
 {
-    float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
-    size_t at = 0, count;
-    const char *name;
-
-    for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
-        if (kvs_model_read_tensor(all + at, count, model, name, NULL) != KVS_OK)
-            break; /* the caller checks the count */
-        at += count;
-    }
-    if (!is_first) {
-        kvsi_free(all);
-        return;
-    }
-    t->weights = all;
-    t->count = at;
-}
-
-static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_model *model,
-                            const kvs_comm *comm, kvs_err *err)
-{
-    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
+    kvs_evaluation evaluation = {.size = sizeof evaluation};
 
     for (uint64_t i = 0; i < t->steps; i++) {
         kvs_step_record record;
 
-        TRY(kvsi_trainer_step(trainer, &record, err));
-        if (comm->rank == 0) {
+        TRY(kvsi_trainer_step(r->trainer, &record, err));
+        if (r->comm->rank == 0) {
             t->losses[i] = record.loss;
             t->norms[i] = record.grad_norm;
         }
     }
-    TRY(kvs_trainer_evaluate(&evaluation, trainer, 33, err));
-    if (comm->rank == 0)
+    TRY(kvs_trainer_evaluate(&evaluation, r->trainer, 33, err));
+    if (r->comm->rank == 0)
         t->eval_loss = evaluation.loss;
-    keep_weights(t, model, comm->rank == 0);
     return KVS_OK;
 }
 
@@ -119,56 +89,37 @@ out:
     return st;
 }
 
-static void train(kvs_comm *comm, void *user)
+static kvs_status train(const training_rank *r, void *user, kvs_err *err)
 {
-    static const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
     training_run *t = user;
-    const kvs_model_config config = support_own_config(&t->config, &sizes);
-    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
-                                         .threads = 1,
-                                         .comm = comm,
-                                         .shard_parameters =
-                                             t->train.shard == KVSI_SHARD_PARAMETERS};
-    kvs_data *task = make_task();
-    kvs_runtime *rt = NULL;
-    kvs_model *model = NULL;
-    kvs_trainer *trainer = NULL;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
 
-    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    TRY_OUT(kvs_model_create(&model, rt, &config, 5, &err));
-    st = kvs_trainer_create(&trainer, model, task, &t->train, &err);
-    TRY_OUT(kvs_comm_agree(comm, st, &err));
-    TRY_OUT(use_checkpoints(t, trainer, comm, 1, &err));
-    TRY_OUT(run_steps(t, trainer, model, comm, &err));
-    TRY_OUT(use_checkpoints(t, trainer, comm, 0, &err));
-out:
-    if (comm->rank == 0) {
-        t->status = st;
-        t->err = err;
-    }
-    kvs_trainer_free(trainer);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
-    kvs_data_free(task);
+    TRY(use_checkpoints(t, r->trainer, r->comm, 1, err));
+    TRY(run_steps(t, r, err));
+    return use_checkpoints(t, r->trainer, r->comm, 0, err);
 }
 
 static training_run run(size_t ranks, training_run t)
 {
+    const training_setup setup = {.model = support_own_config(&t.config, &model_sizes),
+                                  .model_seed = 5,
+                                  .config = t.train,
+                                  .make_data = task_of_rank,
+                                  .steps = train,
+                                  .user = &t};
+
     if (t.steps == 0)
         t.steps = STEPS;
-    ranks_run(ranks, train, &t);
+    t.end = training_on_ranks(ranks, &setup);
     return t;
 }
 
 static void expect_done(const training_run *t)
 {
-    if (t->status != KVS_OK)
-        fail_msg("%s", t->err.message);
+    if (t->end.status != KVS_OK)
+        fail_msg("%s", t->end.err.message);
 }
 
-/* ---- the same training ----------------------------------------------------------------------- */
+/* ---- numbers of ranks ------------------------------------------------------------------------ */
 
 /* Models that use every path of a pass and have all kinds of small tensors. */
 static const kvs_model_config kinds[] = {
@@ -197,7 +148,7 @@ static void expect_alike(const training_run *one, const training_run *many, cons
                      ranks, what, i + 1, many->losses[i], one->losses[i], many->norms[i],
                      one->norms[i]);
     assert_true(fabs(many->eval_loss - one->eval_loss) <= 1e-5 * one->eval_loss);
-    assert_int_equal(many->count, one->count);
+    assert_int_equal(many->end.count, one->end.count);
 }
 
 static void any_number_of_ranks_trains_the_same(void **state)
@@ -212,15 +163,15 @@ static void any_number_of_ranks_trains_the_same(void **state)
         one = run(1, given);
         expect_done(&one);
         for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
-            for (size_t s = 0; s < SHARDS; s++) {
+            for (size_t s = 0; s < TRAINING_SHARDS; s++) {
                 training_run many;
 
-                given.train.shard = shards[s];
+                given.train.shard = training_shards[s];
                 many = run(ranks, given);
-                expect_alike(&one, &many, kvsi_shard_name(shards[s]), ranks);
-                kvsi_free(many.weights);
+                expect_alike(&one, &many, kvsi_shard_name(training_shards[s]), ranks);
+                kvsi_free(many.end.weights);
             }
-        kvsi_free(one.weights);
+        kvsi_free(one.end.weights);
     }
 }
 
@@ -238,20 +189,20 @@ static void deterministic_runs_have_the_same_bits(void **state)
         one = run(1, given);
         expect_done(&one);
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-            for (size_t s = 0; s < SHARDS; s++) {
+            for (size_t s = 0; s < TRAINING_SHARDS; s++) {
                 training_run many;
 
-                given.train.shard = shards[s];
+                given.train.shard = training_shards[s];
                 many = run(counts[c], given);
                 expect_done(&many);
                 assert_memory_equal(many.losses, one.losses, sizeof one.losses);
                 assert_memory_equal(many.norms, one.norms, sizeof one.norms);
                 assert_memory_equal(&many.eval_loss, &one.eval_loss, sizeof one.eval_loss);
-                assert_int_equal(many.count, one.count);
-                assert_memory_equal(many.weights, one.weights, one.count * sizeof *one.weights);
-                kvsi_free(many.weights);
+                training_expect_same_weights(&many.end, &one.end,
+                                             kvsi_shard_name(training_shards[s]));
+                kvsi_free(many.end.weights);
             }
-        kvsi_free(one.weights);
+        kvsi_free(one.end.weights);
     }
 }
 
@@ -261,15 +212,15 @@ static void expect_three_alike(training_run given)
     training_run one = run(1, given);
 
     expect_done(&one);
-    for (size_t s = 0; s < SHARDS; s++) {
+    for (size_t s = 0; s < TRAINING_SHARDS; s++) {
         training_run many;
 
-        given.train.shard = shards[s];
+        given.train.shard = training_shards[s];
         many = run(3, given);
-        expect_alike(&one, &many, kvsi_shard_name(shards[s]), 3);
-        kvsi_free(many.weights);
+        expect_alike(&one, &many, kvsi_shard_name(training_shards[s]), 3);
+        kvsi_free(many.end.weights);
     }
-    kvsi_free(one.weights);
+    kvsi_free(one.end.weights);
 }
 
 /* Layers of several buckets, the last of which is shorter, and shards of different sizes. */
@@ -295,46 +246,39 @@ static void only_the_shift_is_trained_everywhere(void **state)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* Half of the steps on some ranks and the rest on others give the bits of an uninterrupted run. */
+/* A run that does half of its steps on some ranks and the rest on others has the bits of an
+ * uninterrupted run. */
 static void checkpoints_fit_any_number_of_ranks(void **state)
 {
-    static const struct {
-        size_t first, then;
-        kvsi_shard_stage first_shard, then_shard;
-    } ways[] = {
-        {4, 1, KVSI_SHARD_PARAMETERS, KVSI_SHARD_NONE},
-        {1, 4, KVSI_SHARD_NONE, KVSI_SHARD_PARAMETERS},
-        {2, 4, KVSI_SHARD_OPTIMIZER, KVSI_SHARD_GRADIENTS},
-        {4, 2, KVSI_SHARD_GRADIENTS, KVSI_SHARD_OPTIMIZER},
-    };
     training_run given = {.config = kinds[1], .train = usual_training()};
     training_run whole;
 
     (void)state;
     given.train.deterministic = 1;
     whole = run(1, given);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < TRAINING_MOVES; i++) {
+        const training_move *move = &training_moves[i];
         char *dir = support_make_dir();
         char *newest = kvsi_path_join(dir, "step-00000003");
         training_run half = given, rest = given;
 
         half.steps = rest.steps = STEPS / 2;
-        half.train.shard = ways[i].first_shard;
-        rest.train.shard = ways[i].then_shard;
+        half.train.shard = move->first_shard;
+        rest.train.shard = move->then_shard;
         half.save = dir;
-        half = run(ways[i].first, half);
+        half = run(move->first, half);
         expect_done(&half);
         rest.resume = newest;
-        rest = run(ways[i].then, rest);
+        rest = run(move->then, rest);
         expect_done(&rest);
         assert_memory_equal(rest.losses, whole.losses + STEPS / 2, STEPS / 2 * sizeof(double));
-        assert_memory_equal(rest.weights, whole.weights, whole.count * sizeof *whole.weights);
-        kvsi_free(half.weights);
-        kvsi_free(rest.weights);
+        training_expect_same_weights(&rest.end, &whole.end, "resumed");
+        kvsi_free(half.end.weights);
+        kvsi_free(rest.end.weights);
         kvsi_free(newest);
         support_remove_dir(dir);
     }
-    kvsi_free(whole.weights);
+    kvsi_free(whole.end.weights);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -390,20 +334,20 @@ static void ranks_take_the_memory_that_was_planned(void **state)
     double last = INFINITY;
 
     (void)state;
-    for (size_t s = 0; s < SHARDS; s++) {
+    for (size_t s = 0; s < TRAINING_SHARDS; s++) {
         pthread_barrier_t all;
         allocation w = {.train = usual_training(), .all = &all};
         double taken;
 
-        w.train.shard = shards[s];
+        w.train.shard = training_shards[s];
         w.train.accumulate = 24;
         assert_int_equal(pthread_barrier_init(&all, NULL, RANKS_MAX), 0);
         ranks_run(RANKS_MAX, allocate, &w);
         pthread_barrier_destroy(&all);
         taken = (double)(w.after - w.before) / RANKS_MAX;
         if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
-            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f", kvsi_shard_name(shards[s]),
-                     taken, (double)w.planned);
+            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f",
+                     kvsi_shard_name(training_shards[s]), taken, (double)w.planned);
         assert_true(taken < last);
         last = taken;
     }
@@ -414,9 +358,9 @@ static void ranks_take_the_memory_that_was_planned(void **state)
 static void expect_refused(size_t ranks, training_run t, const char *message)
 {
     t = run(ranks, t);
-    kvsi_free(t.weights);
-    assert_int_equal(t.status, KVS_E_INVALID);
-    assert_non_null(strstr(t.err.message, message));
+    kvsi_free(t.end.weights);
+    assert_int_equal(t.end.status, KVS_E_INVALID);
+    assert_non_null(strstr(t.end.err.message, message));
 }
 
 static void what_cannot_be_shared_is_refused(void **state)
@@ -435,8 +379,7 @@ static void what_cannot_be_shared_is_refused(void **state)
 /* A model with sharded parameters can only be trained and saved. */
 static void sharded_models_cannot_be_run(void **state)
 {
-    const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
-    const kvs_model_config config = support_own_config(&kinds[0], &sizes);
+    const kvs_model_config config = support_own_config(&kinds[0], &model_sizes);
     const kvs_runtime_options options = {
         .size = sizeof(kvs_runtime_options), .threads = 1, .shard_parameters = 1};
     kvs_train_config training = usual_training();

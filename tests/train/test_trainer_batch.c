@@ -1,13 +1,12 @@
-/* Batches of the caller: a step on them has the bits of a step on data with the same sequences,
- * with every division of the work; gradients are those that a step uses, and agree with finite
- * differences; nothing is allocated; what is wrong is refused and changes nothing. */
+/* Trainers with batches of the caller.  A step on a batch has the bits of a step on data with the
+ * same sequences, for every division of the work.  kvs_trainer_gradients() returns the gradients
+ * that a step uses, and they agree with finite differences.  Nothing is allocated in a step, and a
+ * wrong batch is refused and changes nothing. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"
 #include "kvshift/kvshift_files.h"
-#include "ranks.h"
-#include "support.h"
-#include "train/trainer.h"
+#include "training.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,11 +22,22 @@ typedef struct arrays {
     uint8_t scored[SEQUENCES * CONTEXT];
 } arrays;
 
-/* Lengths 4 to CONTEXT; every third row has a target. */
-static kvs_batch make_arrays(arrays *a)
+static kvs_batch view_arrays(const arrays *a, size_t sequences)
 {
     kvs_batch b;
 
+    kvs_batch_init(&b, sizeof b);
+    b.sequences = sequences;
+    b.starts = a->starts;
+    b.ids = a->ids;
+    b.targets = a->targets;
+    b.scored = a->scored;
+    return b;
+}
+
+/* Fills all sequences: lengths are 4 to CONTEXT, and every third row has a target. */
+static kvs_batch make_arrays(arrays *a)
+{
     a->starts[0] = 0;
     for (size_t s = 0; s < SEQUENCES; s++)
         a->starts[s + 1] = a->starts[s] + 4 + s * 5 % (CONTEXT - 3);
@@ -37,21 +47,13 @@ static kvs_batch make_arrays(arrays *a)
         a->targets[i] = i % 3 == 0 ? a->targets[i] : -1;
         a->scored[i] = i % 2;
     }
-    kvs_batch_init(&b, sizeof b);
-    b.sequences = SEQUENCES;
-    b.starts = a->starts;
-    b.ids = a->ids;
-    b.targets = a->targets;
-    b.scored = a->scored;
-    return b;
+    return view_arrays(a, SEQUENCES);
 }
 
-/* The sequences of one step, drawn from data. */
+/* Draws `count` sequences of the training stream, from number `first` on. */
 static kvs_batch draw_batch(arrays *a, const kvs_data *data, uint64_t seed, uint64_t first,
                             size_t count)
 {
-    kvs_batch b;
-
     a->starts[0] = 0;
     for (size_t s = 0; s < count; s++) {
         const size_t at = a->starts[s];
@@ -59,17 +61,12 @@ static kvs_batch draw_batch(arrays *a, const kvs_data *data, uint64_t seed, uint
         a->starts[s + 1] = at + kvs_data_sequence(a->ids + at, a->targets + at, a->scored + at,
                                                   data, seed, KVS_STREAM_TRAIN, first + s);
     }
-    kvs_batch_init(&b, sizeof b);
-    b.sequences = count;
-    b.starts = a->starts;
-    b.ids = a->ids;
-    b.targets = a->targets;
-    b.scored = a->scored;
-    return b;
+    return view_arrays(a, count);
 }
 
-/* ---- one training ---------------------------------------------------------------------------- */
+/* ---- a training with a given configuration --------------------------------------------------- */
 
+static const support_sizes model_sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = CONTEXT};
 static const kvs_model_config plain = {.layers = 2,
                                        SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)};
 static const kvs_model_config dropping = {.layers = 2,
@@ -81,64 +78,47 @@ static const kvs_model_config dropping = {.layers = 2,
 typedef struct training_run {
     kvs_model_config model;
     kvs_train_config train;
-    int own_batches;  /* kvs_trainer_step_batch on what the data has */
-    int without_data; /* the trainer has none */
-    size_t sequences; /* in each of the own batches; 0 = "batch" */
-    int asks;         /* for gradients before each step */
+    int own_batches;  /* steps are kvs_trainer_step_batch() on the sequences of the data */
+    int without_data; /* the trainer has no data */
+    size_t sequences; /* number in each of the own batches; 0 = as in train.batch */
+    int asks;         /* calls kvs_trainer_gradients() before each step */
     kvs_step_record records[STEPS];
-    float *weights;
-    size_t count;
-    kvs_status status;
-    kvs_err err;
+    training_result end;
 } training_run;
 
 static kvs_train_config training(void)
 {
-    kvs_train_config c;
+    kvs_train_config c = training_config(BATCH, STEPS);
 
-    kvsi_train_config_init(&c);
-    c.batch = BATCH;
-    c.steps = STEPS;
-    c.warmup = 2;
-    c.lr = 3e-3;
     c.seed = 9;
     return c;
 }
 
-static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special)
+static kvs_data *make_data(void)
 {
-    static const support_sizes sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = CONTEXT};
-    const kvs_model_config config = support_own_config(special, &sizes);
-    kvs_model *model = NULL;
+    arrays all;
+    const kvs_batch batch = make_arrays(&all);
+    kvs_data *data = NULL;
 
-    kvs_model_create(&model, rt, &config, 5, NULL);
-    return model;
+    kvs_data_create_arrays(&data, &batch, &batch, VOCAB, NULL);
+    return data;
 }
 
-static void keep_weights(training_run *t, const kvs_model *model, int is_first)
+static kvs_data *data_of_trainer(size_t rank, void *user)
 {
-    float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
-    size_t at = 0, count;
-    const char *name;
+    const training_run *t = user;
 
-    for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
-        if (kvs_model_read_tensor(all + at, count, model, name, NULL) != KVS_OK)
-            break;
-        at += count;
-    }
-    if (is_first) {
-        t->weights = all;
-        t->count = at;
-    } else {
-        kvsi_free(all);
-    }
+    (void)rank;
+    return t->without_data ? NULL : make_data();
 }
 
-static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_data *data,
-                            const kvs_comm *comm, kvs_err *err)
+static kvs_status run_steps(const training_rank *r, void *user, kvs_err *err)
 {
+    training_run *t = user;
     const size_t count = t->sequences > 0 ? t->sequences : t->train.batch;
+    kvs_data *data = make_data();
     const kvs_step_record *record;
+    kvs_status st = KVS_OK;
     arrays a;
 
     for (uint64_t i = 0; i < STEPS; i++) {
@@ -146,72 +126,50 @@ static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_dat
         double loss;
 
         if (t->asks)
-            TRY(kvs_trainer_gradients(&loss, trainer, &batch, err));
-        TRY(t->own_batches ? kvs_trainer_step_batch(&record, trainer, &batch, err)
-                           : kvs_trainer_step(&record, trainer, err));
-        if (comm->rank == 0)
+            TRY_OUT(kvs_trainer_gradients(&loss, r->trainer, &batch, err));
+        TRY_OUT(t->own_batches ? kvs_trainer_step_batch(&record, r->trainer, &batch, err)
+                               : kvs_trainer_step(&record, r->trainer, err));
+        if (r->comm->rank == 0)
             t->records[i] = *record;
-        if (kvs_trainer_steps(trainer) != i + 1 || record->step != i + 1)
-            return kvsi_fail(err, KVS_E_IO, "step %d is not counted", (int)i);
+        if (kvs_trainer_steps(r->trainer) != i + 1 || record->step != i + 1)
+            TRY_OUT(kvsi_fail(err, KVS_E_IO, "step %d is not counted", (int)i));
     }
-    return KVS_OK;
-}
-
-static void train(kvs_comm *comm, void *user)
-{
-    training_run *t = user;
-    const kvs_runtime_options options = {.size = sizeof options,
-                                         .threads = 1,
-                                         .comm = comm,
-                                         .shard_parameters =
-                                             t->train.shard == KVSI_SHARD_PARAMETERS};
-    arrays all;
-    const kvs_batch batch = make_arrays(&all);
-    kvs_data *data = NULL;
-    kvs_runtime *rt = NULL;
-    kvs_model *model = NULL;
-    kvs_trainer *trainer = NULL;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    TRY_OUT(kvs_data_create_arrays(&data, &batch, &batch, VOCAB, &err));
-    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    model = make_model(rt, &t->model);
-    TRY_OUT(kvs_trainer_create(&trainer, model, t->without_data ? NULL : data, &t->train, &err));
-    TRY_OUT(run_steps(t, trainer, data, comm, &err));
-    keep_weights(t, model, comm->rank == 0);
 out:
-    if (comm->rank == 0) {
-        t->status = st;
-        t->err = err;
-    }
-    kvs_trainer_free(trainer);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
     kvs_data_free(data);
+    return st;
 }
 
 static training_run run(size_t ranks, training_run t)
 {
-    ranks_run(ranks, train, &t);
-    if (t.status != KVS_OK)
-        fail_msg("%zu ranks: %s", ranks, t.err.message);
+    const training_setup setup = {.model = support_own_config(&t.model, &model_sizes),
+                                  .model_seed = 5,
+                                  .config = t.train,
+                                  .make_data = data_of_trainer,
+                                  .steps = run_steps,
+                                  .user = &t};
+
+    t.end = training_on_ranks(ranks, &setup);
+    if (t.end.status != KVS_OK)
+        fail_msg("%zu ranks: %s", ranks, t.end.err.message);
     return t;
 }
 
-static void expect_same(const training_run *one, const training_run *other, const char *what)
+/* Trains again, and compares all records and weights with those of an earlier training. */
+static void expect_same(const training_run *expected, size_t ranks, training_run given,
+                        const char *what)
 {
+    const training_run found = run(ranks, given);
+
     for (size_t i = 0; i < STEPS; i++) {
-        const kvs_step_record *a = &one->records[i], *b = &other->records[i];
+        const kvs_step_record *a = &expected->records[i], *b = &found.records[i];
 
         if (a->loss != b->loss || a->grad_norm != b->grad_norm || a->tokens != b->tokens ||
             !(a->accuracy == b->accuracy || (isnan(a->accuracy) && isnan(b->accuracy))))
             fail_msg("%s, step %zu: loss %.9g and %.9g, norm %.9g and %.9g", what, i + 1, a->loss,
                      b->loss, a->grad_norm, b->grad_norm);
     }
-    assert_int_equal(one->count, other->count);
-    if (memcmp(one->weights, other->weights, one->count * sizeof *one->weights) != 0)
-        fail_msg("%s: other weights", what);
+    training_expect_same_weights(&found.end, &expected->end, what);
+    kvsi_free(found.end.weights);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -223,54 +181,41 @@ static void steps_on_batches_have_the_bits_of_steps_on_data(void **state)
     (void)state;
     for (size_t m = 0; m < 2; m++)
         for (int way = 0; way < 8; way++) {
-            training_run given = {.model = *models[m], .train = training()}, usual, other;
+            training_run given = {.model = *models[m], .train = training()}, usual;
 
             given.train.accumulate = way & 1 ? 4 : 1;
             given.train.deterministic = (way & 2) != 0;
             given.train.recompute = (way & 4) != 0;
             usual = run(1, given);
             given.own_batches = 1;
-            other = run(1, given);
-            expect_same(&usual, &other, "batches");
-            kvsi_free(other.weights);
+            expect_same(&usual, 1, given, "batches");
             given.without_data = 1;
-            other = run(1, given);
-            expect_same(&usual, &other, "batches without data");
-            kvsi_free(other.weights);
+            expect_same(&usual, 1, given, "batches without data");
             given.asks = 1;
-            other = run(1, given);
-            expect_same(&usual, &other, "gradients before every step");
-            kvsi_free(other.weights);
-            kvsi_free(usual.weights);
+            expect_same(&usual, 1, given, "gradients before every step");
+            kvsi_free(usual.end.weights);
         }
 }
 
-static void also_with_ranks(void **state)
+static void steps_on_batches_have_the_same_bits_on_ranks(void **state)
 {
-    static const kvsi_shard_stage shards[] = {KVSI_SHARD_NONE, KVSI_SHARD_OPTIMIZER,
-                                              KVSI_SHARD_GRADIENTS, KVSI_SHARD_PARAMETERS};
-
     (void)state;
     for (size_t ranks = 1; ranks <= RANKS_MAX; ranks *= 2)
-        for (size_t s = 0; s < 4; s++) {
-            training_run given = {.model = dropping, .train = training()}, usual, other;
+        for (size_t s = 0; s < TRAINING_SHARDS; s++) {
+            training_run given = {.model = dropping, .train = training()}, usual;
 
-            given.train.shard = shards[s];
+            given.train.shard = training_shards[s];
             given.train.accumulate = s % 2 == 0 ? 1 : 8;
             usual = run(ranks, given);
             given.own_batches = 1;
-            other = run(ranks, given);
-            expect_same(&usual, &other, "batches");
-            kvsi_free(other.weights);
+            expect_same(&usual, ranks, given, "batches");
             given.without_data = 1;
-            other = run(ranks, given);
-            expect_same(&usual, &other, "batches without data");
-            kvsi_free(other.weights);
-            kvsi_free(usual.weights);
+            expect_same(&usual, ranks, given, "batches without data");
+            kvsi_free(usual.end.weights);
         }
 }
 
-/* A rank, or a slice, may get fewer sequences than others, or none. */
+/* Some ranks and micro-batches get fewer sequences than others, or none. */
 static void small_batches_can_be_divided(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 7};
@@ -297,9 +242,7 @@ static void small_batches_can_be_divided(void **state)
 
                 given.train.shard = shards[s];
                 given.train.deterministic = 1;
-                many = run(ranks, given);
-                expect_same(&exact, &many, "deterministic");
-                kvsi_free(many.weights);
+                expect_same(&exact, ranks, given, "deterministic");
                 given.train.deterministic = 0;
                 many = run(ranks, given);
                 for (size_t k = 0; k < STEPS; k++) {
@@ -309,14 +252,15 @@ static void small_batches_can_be_divided(void **state)
                     assert_true(fabs(a->loss - b->loss) <= 1e-5 * a->loss);
                     assert_true(fabs(a->grad_norm - b->grad_norm) <= 1e-4 * a->grad_norm);
                 }
-                kvsi_free(many.weights);
+                kvsi_free(many.end.weights);
             }
-        kvsi_free(one.weights);
-        kvsi_free(exact.weights);
+        kvsi_free(one.end.weights);
+        kvsi_free(exact.end.weights);
     }
 }
 
-/* The mean is over the targets that there are. */
+/* The loss of a batch that is not full is the mean over its own targets: a trainer whose batch has
+ * that size computes the same. */
 static void a_small_batch_is_a_smaller_batch(void **state)
 {
     training_run given = {
@@ -330,11 +274,11 @@ static void a_small_batch_is_a_smaller_batch(void **state)
     exact = run(1, given);
     assert_true(small.records[0].loss == exact.records[0].loss);
     assert_true(small.records[0].grad_norm == exact.records[0].grad_norm);
-    kvsi_free(small.weights);
-    kvsi_free(exact.weights);
+    kvsi_free(small.end.weights);
+    kvsi_free(exact.end.weights);
 }
 
-/* ---- one trainer ----------------------------------------------------------------------------- */
+/* ---- a trainer without data ------------------------------------------------------------------ */
 
 typedef struct fixture {
     kvs_runtime *rt;
@@ -343,6 +287,15 @@ typedef struct fixture {
     arrays arrays;
     kvs_batch batch; /* BATCH sequences */
 } fixture;
+
+static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special)
+{
+    const kvs_model_config config = support_own_config(special, &model_sizes);
+    kvs_model *model;
+
+    assert_int_equal(kvs_model_create(&model, rt, &config, 5, NULL), KVS_OK);
+    return model;
+}
 
 static void set_up(fixture *f, const kvs_model_config *special, const kvs_train_config *config)
 {
@@ -442,8 +395,8 @@ static size_t targets_of(const kvs_batch *b)
     return count;
 }
 
-/* Those of one pass over the whole batch, divided by the number of targets; and their norm is the
- * one that a step reports. */
+/* The gradients are those of one pass over the whole batch, divided by the number of targets, and
+ * their norm is the one that a step reports. */
 static void gradients_are_those_of_a_step(void **state)
 {
     (void)state;
@@ -499,9 +452,9 @@ static void enlarge_weights(fixture *f)
     kvs_model_free(large);
 }
 
-/* Moves one tensor along its gradient: the slope of the loss is the gradient's norm.  Only the
- * public calls are used, in float, so the differences are exact to about 1e-3; the double-precision
- * tests check every value of a pass to 1e-8. */
+/* Moves one tensor along its gradient: the slope of the loss is the gradient's norm.  Only public
+ * calls are used.  They are in float, so the differences are exact to about 1e-3;
+ * test_double_trainer.c checks single values to 1e-8. */
 static void gradients_match_differences(void **state)
 {
     const kvs_train_config config = training();
@@ -542,8 +495,10 @@ static void gradients_match_differences(void **state)
     tear_down(&f);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------- */
+/* ---- wrong calls ----------------------------------------------------------------------------- */
 
+/* Checks that kvs_trainer_step_batch() and kvs_trainer_gradients() fail with this message, and that
+ * they change neither the weights nor the number of steps. */
 static void expect_refused(fixture *f, const kvs_batch *batch, kvs_status status,
                            const char *message)
 {
@@ -557,11 +512,11 @@ static void expect_refused(fixture *f, const kvs_batch *batch, kvs_status status
     assert_int_equal(kvs_trainer_step_batch(&record, f->trainer, batch, &err), status);
     assert_null(record);
     if (!strstr(err.message, message))
-        fail_msg("'%s' is not '%s'", err.message, message);
+        fail_msg("'%s' does not contain '%s'", err.message, message);
     err = (kvs_err){0};
     assert_int_equal(kvs_trainer_gradients(&loss, f->trainer, batch, &err), status);
     if (!strstr(err.message, message))
-        fail_msg("'%s' is not '%s'", err.message, message);
+        fail_msg("'%s' does not contain '%s'", err.message, message);
     assert_int_equal(kvs_trainer_steps(f->trainer), 0);
     assert_memory_equal(before, f->model->parameters, bytes);
     kvsi_free(before);
@@ -612,7 +567,7 @@ static void bad_batches_change_nothing(void **state)
     tear_down(&f);
 }
 
-/* A trainer with data is planned for the longest sequence of its data. */
+/* The memory of a trainer with data is planned for the longest sequence of its data. */
 static void batches_may_be_as_long_as_the_data(void **state)
 {
     const kvs_train_config config = training();
@@ -666,7 +621,7 @@ static void calls_that_need_data_say_so(void **state)
     tear_down(&f);
 }
 
-/* Arrays without a validation part can be trained on in a run, which then has no final loss. */
+/* A run can train on arrays without a validation part; it then has no final loss. */
 static void a_run_needs_no_evaluation(void **state)
 {
     char *dir = support_make_dir(), *out = kvsi_path_join(dir, "run");
@@ -721,7 +676,7 @@ static void gradients_must_be_there(void **state)
     assert_int_equal(kvs_trainer_read_gradient(out, 16, f.trainer, name, &err), KVS_E_INVALID);
     tear_down(&f);
 
-    config.only_shift = 1; /* the others have none */
+    config.only_shift = 1; /* other tensors have no gradients */
     set_up(&f, &plain, &config);
     loss_of(&f, &f.batch);
     assert_int_equal(kvs_trainer_read_gradient(out, 8, f.trainer, taps, &err), KVS_OK);
@@ -751,36 +706,33 @@ static void gradients_that_diverge_are_refused(void **state)
     tear_down(&f);
 }
 
-static void ask_on_a_rank(kvs_comm *comm, void *user)
+static kvs_status ask_on_a_rank(const training_rank *r, void *user, kvs_err *err)
 {
     kvs_status *found = user;
-    const kvs_runtime_options options = {.size = sizeof options, .threads = 1, .comm = comm};
-    const kvs_train_config config = training();
-    kvs_runtime *rt = NULL;
-    kvs_model *model = NULL;
-    kvs_trainer *trainer = NULL;
     arrays a;
     kvs_batch batch = make_arrays(&a);
     double loss;
 
+    (void)err;
     batch.sequences = BATCH;
-    kvs_runtime_create(&rt, &options, NULL);
-    model = make_model(rt, &plain);
-    kvs_trainer_create(&trainer, model, NULL, &config, NULL);
-    found[comm->rank] = kvs_trainer_gradients(&loss, trainer, &batch, NULL);
-    kvs_trainer_free(trainer);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
+    found[r->comm->rank] = kvs_trainer_gradients(&loss, r->trainer, &batch, NULL);
+    return KVS_OK;
 }
 
 static void gradients_are_for_one_process(void **state)
 {
     kvs_status found[2] = {KVS_OK, KVS_OK};
+    const training_setup setup = {.model = support_own_config(&plain, &model_sizes),
+                                  .config = training(),
+                                  .steps = ask_on_a_rank,
+                                  .user = found};
+    training_result result = training_on_ranks(2, &setup);
 
     (void)state;
-    ranks_run(2, ask_on_a_rank, found);
+    assert_int_equal(result.status, KVS_OK);
     assert_int_equal(found[0], KVS_E_UNSUPPORTED);
     assert_int_equal(found[1], KVS_E_UNSUPPORTED);
+    kvsi_free(result.weights);
 }
 
 static void null_arguments_are_refused(void **state)
@@ -818,7 +770,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_on_batches_have_the_bits_of_steps_on_data),
-        cmocka_unit_test(also_with_ranks),
+        cmocka_unit_test(steps_on_batches_have_the_same_bits_on_ranks),
         cmocka_unit_test(small_batches_can_be_divided),
         cmocka_unit_test(a_small_batch_is_a_smaller_batch),
         cmocka_unit_test(masks_and_next_ids_are_targets),

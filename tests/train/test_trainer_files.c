@@ -1,14 +1,13 @@
-/* Checkpoints of a trainer: after loading, steps have the bits of a training that never stopped,
- * for every kind of data, with every division of the work and on other ranks; what does not fit is
- * refused with the setting and both values; folders are pruned, damaged ones passed over; and a
- * process that is killed at any moment leaves a folder to continue from. */
+/* Checkpoints of a trainer.  After kvs_trainer_load() the steps have the bits of a training that
+ * was not interrupted, for every kind of data, for every division of the work and on other ranks.
+ * Checkpoints of other settings are refused with a message that has both values.  Old checkpoints
+ * are removed, and damaged ones are skipped.  A process that is killed at any moment can be started
+ * again. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
 #include "data/task.h"
-#include "ranks.h"
-#include "support.h"
-#include "train/trainer.h"
+#include "training.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -80,8 +79,9 @@ static kvs_data *make_data(data_kind kind)
     return data;
 }
 
-/* ---- one training ---------------------------------------------------------------------------- */
+/* ---- a training with a given configuration --------------------------------------------------- */
 
+static const support_sizes model_sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = CONTEXT};
 static const kvs_model_config dropping = {.layers = 2,
                                           .dropout_embedding = 0.1,
                                           .dropout_attention = 0.2,
@@ -90,62 +90,33 @@ static const kvs_model_config dropping = {.layers = 2,
 
 static kvs_train_config training(void)
 {
-    kvs_train_config c;
+    kvs_train_config c = training_config(BATCH, STEPS);
 
-    kvsi_train_config_init(&c);
-    c.batch = BATCH;
-    c.steps = STEPS;
-    c.warmup = 2;
-    c.lr = 3e-3;
     c.schedule = KVSI_SCHEDULE_COSINE;
     c.seed = 9;
     return c;
 }
 
-static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special, uint64_t seed)
-{
-    static const support_sizes sizes = {.vocab = VOCAB, .dim = 16, .ffn = 24, .context = CONTEXT};
-    const kvs_model_config config = support_own_config(special, &sizes);
-    kvs_model *model = NULL;
-
-    kvs_model_create(&model, rt, &config, seed, NULL);
-    return model;
-}
-
-/* A training from step 1, or from the checkpoint in `load`, to step `until`. */
+/* A training from step 1, or from the newest checkpoint in `load`, to step `until`. */
 typedef struct training_run {
     kvs_model_config model;
     kvs_train_config train;
     data_kind kind;
     uint64_t until;
     uint64_t model_seed;
-    const char *load, *save;
-    int evaluates; /* before it loads: that must leave no trace */
+    const char *load, *save; /* folders of checkpoints; NULL = none */
+    int evaluates;           /* evaluates and steps before it loads, which must have no effect */
     double losses[STEPS + 1];
-    float *weights;
-    size_t count;
-    uint64_t loaded;
-    kvs_status status;
-    kvs_err err;
+    uint64_t loaded; /* the step of the checkpoint */
+    training_result end;
 } training_run;
 
-static void keep_weights(training_run *t, const kvs_model *model, int is_first)
+static kvs_data *data_of_trainer(size_t rank, void *user)
 {
-    float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
-    size_t at = 0, count;
-    const char *name;
+    const training_run *t = user;
 
-    for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
-        if (kvs_model_read_tensor(all + at, count, model, name, NULL) != KVS_OK)
-            break;
-        at += count;
-    }
-    if (is_first) {
-        t->weights = all;
-        t->count = at;
-    } else {
-        kvsi_free(all);
-    }
+    (void)rank;
+    return make_data(t->kind);
 }
 
 static kvs_status one_step(const kvs_step_record **record, kvs_trainer *trainer, data_kind kind,
@@ -166,80 +137,52 @@ static kvs_status one_step(const kvs_step_record **record, kvs_trainer *trainer,
     return kvs_trainer_step_batch(record, trainer, &batch, err);
 }
 
-static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_model *model,
-                            const kvs_comm *comm, kvs_err *err)
+static kvs_status run_steps(const training_rank *r, void *user, kvs_err *err)
 {
+    training_run *t = user;
     kvs_evaluation evaluation = {.size = sizeof evaluation};
     const kvs_step_record *record;
     uint64_t step = 77;
 
     if (t->evaluates) {
-        TRY(kvs_trainer_evaluate(&evaluation, trainer, 9, err));
-        TRY(kvs_trainer_step(NULL, trainer, err));
-        TRY(kvs_trainer_evaluate(&evaluation, trainer, 9, err));
+        TRY(kvs_trainer_evaluate(&evaluation, r->trainer, 9, err));
+        TRY(kvs_trainer_step(NULL, r->trainer, err));
+        TRY(kvs_trainer_evaluate(&evaluation, r->trainer, 9, err));
     }
     if (t->load) {
-        TRY(kvs_trainer_load(&step, trainer, t->load, err));
-        if (kvs_trainer_steps(trainer) != step)
+        TRY(kvs_trainer_load(&step, r->trainer, t->load, err));
+        if (kvs_trainer_steps(r->trainer) != step)
             return kvsi_fail(err, KVS_E_IO, "step %d is not that of the checkpoint", (int)step);
     }
-    if (comm->rank == 0)
+    if (r->comm->rank == 0)
         t->loaded = step;
-    while (kvs_trainer_steps(trainer) < t->until) {
-        TRY(one_step(&record, trainer, t->kind, err));
-        if (comm->rank == 0)
+    while (kvs_trainer_steps(r->trainer) < t->until) {
+        TRY(one_step(&record, r->trainer, t->kind, err));
+        if (r->comm->rank == 0)
             t->losses[record->step] = record->loss;
     }
-    if (t->save)
-        TRY(kvs_trainer_save(trainer, t->save, 0, err));
-    keep_weights(t, model, comm->rank == 0);
-    return KVS_OK;
-}
-
-static void train(kvs_comm *comm, void *user)
-{
-    training_run *t = user;
-    const kvs_runtime_options options = {.size = sizeof options,
-                                         .threads = 1,
-                                         .comm = comm,
-                                         .shard_parameters =
-                                             t->train.shard == KVSI_SHARD_PARAMETERS};
-    kvs_data *data = make_data(t->kind);
-    kvs_runtime *rt = NULL;
-    kvs_model *model = NULL;
-    kvs_trainer *trainer = NULL;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    model = make_model(rt, &t->model, t->model_seed);
-    TRY_OUT(kvs_trainer_create(&trainer, model, data, &t->train, &err));
-    TRY_OUT(run_steps(t, trainer, model, comm, &err));
-out:
-    if (comm->rank == 0) {
-        t->status = st;
-        t->err = err;
-    }
-    kvs_trainer_free(trainer);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
-    kvs_data_free(data);
+    return t->save ? kvs_trainer_save(r->trainer, t->save, 0, err) : KVS_OK;
 }
 
 static training_run run(size_t ranks, training_run t)
 {
-    if (ranks == 0) /* a process that is alone */
-        train(&kvsi_comm_self, &t);
-    else
-        ranks_run(ranks, train, &t);
+    const training_setup setup = {.model = support_own_config(&t.model, &model_sizes),
+                                  .model_seed = t.model_seed,
+                                  .config = t.train,
+                                  .make_data = data_of_trainer,
+                                  .steps = run_steps,
+                                  .user = &t};
+
+    t.end = training_on_ranks(ranks, &setup);
     return t;
 }
 
+/* Runs a training that must not fail. */
 static training_run done(size_t ranks, training_run t)
 {
     t = run(ranks, t);
-    if (t.status != KVS_OK)
-        fail_msg("%zu ranks: %s", ranks, t.err.message);
+    if (t.end.status != KVS_OK)
+        fail_msg("%zu ranks: %s", ranks, t.end.err.message);
     return t;
 }
 
@@ -248,18 +191,17 @@ static training_run usual(void)
     return (training_run){.model = dropping, .train = training(), .until = STEPS, .model_seed = 5};
 }
 
+/* Checks the losses after the checkpoint, and the final weights. */
 static void expect_same_end(const training_run *whole, const training_run *rest, const char *what)
 {
     for (uint64_t i = rest->loaded + 1; i <= STEPS; i++)
         if (rest->losses[i] != whole->losses[i])
             fail_msg("%s: loss %.9g at step %d, expected %.9g", what, rest->losses[i], (int)i,
                      whole->losses[i]);
-    assert_int_equal(rest->count, whole->count);
-    if (memcmp(rest->weights, whole->weights, whole->count * sizeof *whole->weights) != 0)
-        fail_msg("%s: other weights", what);
+    training_expect_same_weights(&rest->end, &whole->end, what);
 }
 
-/* ---- the same bits --------------------------------------------------------------------------- */
+/* ---- loading and continuing ------------------------------------------------------------------ */
 
 static void loaded_trainers_continue_with_the_same_bits(void **state)
 {
@@ -280,61 +222,112 @@ static void loaded_trainers_continue_with_the_same_bits(void **state)
             half = done(0, half);
             rest = t;
             rest.load = dir;
-            rest.model_seed = 6; /* other weights, which are replaced */
+            rest.model_seed = 6; /* other weights, which loading replaces */
             rest.evaluates = kind != NO_DATA;
             rest = done(0, rest);
             assert_int_equal(rest.loaded, 3);
             snprintf(what, sizeof what, "data %d, way %d", kind, way);
             expect_same_end(&whole, &rest, what);
-            kvsi_free(whole.weights);
-            kvsi_free(half.weights);
-            kvsi_free(rest.weights);
+            kvsi_free(whole.end.weights);
+            kvsi_free(half.end.weights);
+            kvsi_free(rest.end.weights);
             support_remove_dir(dir);
         }
 }
 
-static void on_any_number_of_ranks(void **state)
+static void checkpoints_fit_any_number_of_ranks(void **state)
 {
-    static const struct {
-        size_t first, then;
-        kvsi_shard_stage first_shard, then_shard;
-    } ways[] = {
-        {4, 1, KVSI_SHARD_PARAMETERS, KVSI_SHARD_NONE},
-        {1, 4, KVSI_SHARD_NONE, KVSI_SHARD_PARAMETERS},
-        {2, 4, KVSI_SHARD_OPTIMIZER, KVSI_SHARD_GRADIENTS},
-        {4, 2, KVSI_SHARD_GRADIENTS, KVSI_SHARD_OPTIMIZER},
-        {2, 2, KVSI_SHARD_PARAMETERS, KVSI_SHARD_PARAMETERS},
-    };
     training_run given = usual(), whole;
 
     (void)state;
     given.train.deterministic = 1;
     whole = done(1, given);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < TRAINING_MOVES; i++) {
+        const training_move *move = &training_moves[i];
         char *dir = support_make_dir();
         training_run half = given, rest = given;
 
         half.until = 3;
         half.save = dir;
-        half.train.shard = ways[i].first_shard;
-        half = done(ways[i].first, half);
+        half.train.shard = move->first_shard;
+        half = done(move->first, half);
         rest.load = dir;
         rest.model_seed = 6;
         rest.evaluates = 1; /* parameters that were gathered before are out of date */
-        rest.train.shard = ways[i].then_shard;
-        rest = done(ways[i].then, rest);
+        rest.train.shard = move->then_shard;
+        rest = done(move->then, rest);
         assert_int_equal(rest.loaded, 3);
         expect_same_end(&whole, &rest, "ranks");
-        kvsi_free(half.weights);
-        kvsi_free(rest.weights);
+        kvsi_free(half.end.weights);
+        kvsi_free(rest.end.weights);
         support_remove_dir(dir);
     }
-    kvsi_free(whole.weights);
+    kvsi_free(whole.end.weights);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- a trainer and its folder ---------------------------------------------------------------- */
 
-/* Saves with the usual settings, loads with others. */
+static kvs_model *make_model(kvs_runtime *rt)
+{
+    const kvs_model_config config = support_own_config(&dropping, &model_sizes);
+    kvs_model *model = NULL;
+
+    kvs_model_create(&model, rt, &config, 5, NULL);
+    return model;
+}
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_data *data;
+    kvs_trainer *trainer;
+    char *dir;
+} fixture;
+
+static void open_trainer(fixture *f)
+{
+    const kvs_train_config config = training();
+    const kvs_runtime_options options = {.size = sizeof options, .threads = 1};
+
+    assert_int_equal(kvs_runtime_create(&f->rt, &options, NULL), KVS_OK);
+    f->model = make_model(f->rt);
+    f->data = make_data(ARRAYS);
+    assert_int_equal(kvs_trainer_create(&f->trainer, f->model, f->data, &config, NULL), KVS_OK);
+}
+
+static void close_trainer(fixture *f)
+{
+    kvs_trainer_free(f->trainer);
+    kvs_data_free(f->data);
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+}
+
+/* Saves a checkpoint after each of `steps` steps. */
+static void step_and_save(fixture *f, size_t steps, size_t keep)
+{
+    kvs_err err;
+
+    for (size_t i = 0; i < steps; i++) {
+        assert_int_equal(kvs_trainer_step(NULL, f->trainer, NULL), KVS_OK);
+        if (kvs_trainer_save(f->trainer, f->dir, keep, &err) != KVS_OK)
+            fail_msg("%s", err.message);
+    }
+}
+
+static uint64_t load(fixture *f)
+{
+    uint64_t step = 77;
+    kvs_err err;
+
+    if (kvs_trainer_load(&step, f->trainer, f->dir, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    return step;
+}
+
+/* ---- checkpoints of other settings or data --------------------------------------------------- */
+
+/* Checks that a checkpoint of the usual training cannot be loaded by another. */
 static void expect_refused(training_run other, const char *message)
 {
     char *dir = support_make_dir();
@@ -345,11 +338,11 @@ static void expect_refused(training_run other, const char *message)
     first = done(0, first);
     other.load = dir;
     other = run(0, other);
-    assert_int_equal(other.status, KVS_E_INVALID);
-    if (!strstr(other.err.message, message))
-        fail_msg("'%s' does not contain '%s'", other.err.message, message);
-    kvsi_free(first.weights);
-    kvsi_free(other.weights);
+    assert_int_equal(other.end.status, KVS_E_INVALID);
+    if (!strstr(other.end.err.message, message))
+        fail_msg("'%s' does not contain '%s'", other.end.err.message, message);
+    kvsi_free(first.end.weights);
+    kvsi_free(other.end.weights);
     support_remove_dir(dir);
 }
 
@@ -383,39 +376,29 @@ static void other_settings_are_refused_with_both_values(void **state)
 
 static void other_contents_are_refused(void **state)
 {
-    const kvs_train_config config = training();
-    const kvs_batch batch = view_arrays();
-    char *dir = support_make_dir();
     training_run first = usual();
-    kvs_runtime *rt = support_runtime(NULL);
-    kvs_model *model = make_model(rt, &dropping, 5);
+    fixture f = {.dir = support_make_dir()};
     float before[16], after[16];
-    kvs_trainer *trainer;
     uint64_t step = 9;
-    kvs_data *data;
     kvs_err err;
 
     (void)state;
     first.until = 2;
-    first.save = dir;
+    first.save = f.dir;
     first = done(0, first);
     ids[17] = (ids[17] + 1) % VOCAB;
-    assert_int_equal(kvs_data_create_arrays(&data, &batch, &batch, VOCAB, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_create(&trainer, model, data, &config, NULL), KVS_OK);
-    kvs_model_read_tensor(before, 16, model, "model.norm.weight", NULL);
-    assert_int_equal(kvs_trainer_load(&step, trainer, dir, &err), KVS_E_INVALID);
+    open_trainer(&f);
+    kvs_model_read_tensor(before, 16, f.model, "model.norm.weight", NULL);
+    assert_int_equal(kvs_trainer_load(&step, f.trainer, f.dir, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "task setting 'train_checksum' is \""));
     assert_int_equal(step, 0);
-    assert_int_equal(kvs_trainer_steps(trainer), 0);
-    kvs_model_read_tensor(after, 16, model, "model.norm.weight", NULL);
+    assert_int_equal(kvs_trainer_steps(f.trainer), 0);
+    kvs_model_read_tensor(after, 16, f.model, "model.norm.weight", NULL);
     assert_memory_equal(before, after, sizeof before);
     fill_arrays();
-    kvs_trainer_free(trainer);
-    kvs_data_free(data);
-    kvs_model_free(model);
-    kvs_runtime_free(rt);
-    kvsi_free(first.weights);
-    support_remove_dir(dir);
+    close_trainer(&f);
+    kvsi_free(first.end.weights);
+    support_remove_dir(f.dir);
 }
 
 static void settings_that_may_change_may_change(void **state)
@@ -427,7 +410,7 @@ static void settings_that_may_change_may_change(void **state)
     t.until = 2;
     t.save = dir;
     t = done(0, t);
-    kvsi_free(t.weights);
+    kvsi_free(t.end.weights);
     t = usual();
     t.load = dir;
     t.train.steps = 100;
@@ -437,61 +420,13 @@ static void settings_that_may_change_may_change(void **state)
     t.train.keep = 9;
     t = done(0, t);
     assert_int_equal(t.loaded, 2);
-    kvsi_free(t.weights);
+    kvsi_free(t.end.weights);
     support_remove_dir(dir);
 }
 
-/* ---- folders --------------------------------------------------------------------------------- */
+/* ---- folders of checkpoints ------------------------------------------------------------------ */
 
-typedef struct fixture {
-    kvs_runtime *rt;
-    kvs_model *model;
-    kvs_data *data;
-    kvs_trainer *trainer;
-    char *dir;
-} fixture;
-
-static void open_trainer(fixture *f)
-{
-    const kvs_train_config config = training();
-    const kvs_runtime_options options = {.size = sizeof options, .threads = 1};
-
-    assert_int_equal(kvs_runtime_create(&f->rt, &options, NULL), KVS_OK);
-    f->model = make_model(f->rt, &dropping, 5);
-    f->data = make_data(ARRAYS);
-    assert_int_equal(kvs_trainer_create(&f->trainer, f->model, f->data, &config, NULL), KVS_OK);
-}
-
-static void close_trainer(fixture *f)
-{
-    kvs_trainer_free(f->trainer);
-    kvs_data_free(f->data);
-    kvs_model_free(f->model);
-    kvs_runtime_free(f->rt);
-}
-
-static void step_and_save(fixture *f, size_t steps, size_t keep)
-{
-    kvs_err err;
-
-    for (size_t i = 0; i < steps; i++) {
-        assert_int_equal(kvs_trainer_step(NULL, f->trainer, NULL), KVS_OK);
-        if (kvs_trainer_save(f->trainer, f->dir, keep, &err) != KVS_OK)
-            fail_msg("%s", err.message);
-    }
-}
-
-static uint64_t load(fixture *f)
-{
-    uint64_t step = 77;
-    kvs_err err;
-
-    if (kvs_trainer_load(&step, f->trainer, f->dir, &err) != KVS_OK)
-        fail_msg("%s", err.message);
-    return step;
-}
-
-/* Everything in the folder, as "a b c ". */
+/* Checks the names of everything in the folder, written as "a b c ". */
 static void expect_files(const char *dir, const char *expected)
 {
     kvsi_name_list list;
@@ -567,7 +502,8 @@ static void damaged_checkpoints_are_passed_over(void **state)
         assert_int_equal(load(&f), 3);
         damage(f.dir, "step-00000003", files[i]);
         assert_int_equal(load(&f), 2);
-        /* Later ones that are damaged do not count: the new one is kept, and they are replaced. */
+        /* Damaged checkpoints of later steps do not count: the new one is kept, and a checkpoint of
+         * the same step replaces a damaged one. */
         step_and_save(&f, 1, 1);
         expect_files(f.dir, "latest step-00000003 step-00000004 ");
         assert_int_equal(load(&f), 3);
@@ -584,7 +520,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
     }
 }
 
-/* A folder with checkpoints of another training, which would be the newest. */
+/* The folder has a checkpoint of a later step, which the next kvs_trainer_load() would take. */
 static void later_checkpoints_are_not_mixed_in(void **state)
 {
     fixture f = {.dir = support_make_dir()};
@@ -606,7 +542,7 @@ static void later_checkpoints_are_not_mixed_in(void **state)
     support_remove_dir(f.dir);
 }
 
-/* What a process that was killed leaves behind. */
+/* A process that is killed leaves unfinished folders and links behind. */
 static void leftovers_do_no_harm(void **state)
 {
     static const char *const names[] = {".filling", ".replaced"};
@@ -650,7 +586,7 @@ static void failures_leave_the_last_checkpoint(void **state)
     assert_int_equal(unlink(file), 0);
     step_and_save(&f, 1, 1);
     assert_int_equal(kvs_trainer_step(NULL, f.trainer, NULL), KVS_OK);
-    signal(SIGXFSZ, SIG_IGN); /* a disk that is full: no file may grow */
+    signal(SIGXFSZ, SIG_IGN); /* files may not grow, as on a full disk */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small.rlim_max = before.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
@@ -687,11 +623,12 @@ static void null_arguments_are_refused(void **state)
     close_trainer(&f);
 }
 
-/* ---- kill -9 --------------------------------------------------------------------------------- */
+/* ---- processes that are killed --------------------------------------------------------------- */
 
 enum { KILL_STEPS = 40, KILLS = 12 };
 
-/* The program that is killed: this one, started with a folder.  It saves after every step. */
+/* Trains in the process that is killed, which is this program with a folder as an argument.  Saves
+ * after every step, and returns the exit status. */
 static int train_in(const char *dir)
 {
     kvs_train_config config = training();
@@ -706,7 +643,7 @@ static int train_in(const char *dir)
 
     config.steps = KILL_STEPS;
     TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    model = make_model(rt, &dropping, 5);
+    model = make_model(rt);
     TRY_OUT(kvs_trainer_create(&trainer, model, data, &config, &err));
     TRY_OUT(kvs_trainer_load(&step, trainer, dir, &err));
     while (step < KILL_STEPS) {
@@ -751,7 +688,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The step of the newest checkpoint; 0 = none. */
+/* Returns the step of the newest checkpoint; 0 = none. */
 static uint64_t newest_step(const char *dir)
 {
     kvsi_name_list list;
@@ -764,8 +701,8 @@ static uint64_t newest_step(const char *dir)
     return step;
 }
 
-/* Kills a process at a random moment: of its start, or after it has written a checkpoint.  `each`
- * is the time of a step.  Returns 0 if it had ended. */
+/* Starts a process and kills it at a random moment, either while it starts or after it has written
+ * a checkpoint.  `each` is the seconds of a step.  Returns 0 if the process had already ended. */
 static int start_and_kill(char *dir, double each, unsigned random)
 {
     const uint64_t before = newest_step(dir);
@@ -821,7 +758,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loaded_trainers_continue_with_the_same_bits),
-        cmocka_unit_test(on_any_number_of_ranks),
+        cmocka_unit_test(checkpoints_fit_any_number_of_ranks),
         cmocka_unit_test(other_settings_are_refused_with_both_values),
         cmocka_unit_test(other_contents_are_refused),
         cmocka_unit_test(settings_that_may_change_may_change),
