@@ -9,8 +9,8 @@
 
 int trace_take(void *user, const kvs_activation *a)
 {
-    capture *c = user;
-    taken *to = &c->list[c->count++];
+    trace_capture *c = user;
+    trace_activation *to = &c->list[c->count++];
 
     assert_true(c->count <= TRACE_ACTIVATIONS_MAX && strlen(a->name) < TRACE_NAME);
     assert_true(a->rank >= 2 && a->rank <= 4);
@@ -24,24 +24,24 @@ int trace_take(void *user, const kvs_activation *a)
     return c->count == c->stop_at;
 }
 
-void trace_run(capture *c, const kvs_model *model, const int32_t *ids, size_t count,
+void trace_run(trace_capture *c, const kvs_model *model, const int32_t *ids, size_t count,
                const char *const *names, size_t name_count)
 {
     kvs_err err;
 
-    *c = (capture){0};
+    *c = (trace_capture){0};
     if (kvs_model_trace(model, ids, count, names, name_count, trace_take, c, &err) != KVS_OK)
         fail_msg("%s", err.message);
 }
 
-void capture_release(capture *c)
+void trace_capture_release(trace_capture *c)
 {
     for (size_t i = 0; i < c->count; i++)
         kvsi_free(c->list[i].values);
-    *c = (capture){0};
+    *c = (trace_capture){0};
 }
 
-const taken *trace_find(const capture *c, const char *name, size_t layer)
+const trace_activation *trace_find(const trace_capture *c, const char *name, size_t layer)
 {
     char whole[TRACE_NAME];
 
@@ -55,9 +55,9 @@ const taken *trace_find(const capture *c, const char *name, size_t layer)
     return NULL;
 }
 
-const float *trace_values(const capture *c, const char *name, size_t layer)
+const float *trace_values(const trace_capture *c, const char *name, size_t layer)
 {
-    const taken *found = trace_find(c, name, layer);
+    const trace_activation *found = trace_find(c, name, layer);
 
     if (!found)
         fail_msg("'%s' of layer %zu was not visited", name, layer);

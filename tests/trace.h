@@ -10,31 +10,31 @@ enum { TRACE_TOKENS = 21, TRACE_VOCAB = 19, TRACE_ACTIVATIONS_MAX = 64, TRACE_NA
 /* ---- activations ---- */
 
 /* A copy of one activation. */
-typedef struct taken {
+typedef struct trace_activation {
     char name[TRACE_NAME];
     float *values;
     size_t rank, shape[4], count;
-} taken;
+} trace_activation;
 
 /* Copies of all activations of a trace, in the order of the visits. */
-typedef struct capture {
-    taken list[TRACE_ACTIVATIONS_MAX];
+typedef struct trace_capture {
+    trace_activation list[TRACE_ACTIVATIONS_MAX];
     size_t count;
     size_t stop_at; /* the number of the visit that returns 1 to stop the trace; 0 = none does */
-} capture;
+} trace_capture;
 
-/* The callback of kvs_model_trace(); `user` is a capture. */
+/* Copies an activation into `user`, a trace_capture; a callback of kvs_model_trace(). */
 int trace_take(void *user, const kvs_activation *a);
-/* Traces some tokens into a capture that the caller releases; no names = all activations. */
-void trace_run(capture *c, const kvs_model *model, const int32_t *ids, size_t count,
+/* Traces some tokens into a trace_capture that the caller releases; no names = all activations. */
+void trace_run(trace_capture *c, const kvs_model *model, const int32_t *ids, size_t count,
                const char *const *names, size_t name_count);
-void capture_release(capture *c);
+void trace_capture_release(trace_capture *c);
 
 /* Returns an activation, or NULL if it was not visited.  In a name that starts with "blocks.*.",
  * `layer` replaces the "*". */
-const taken *trace_find(const capture *c, const char *name, size_t layer);
+const trace_activation *trace_find(const trace_capture *c, const char *name, size_t layer);
 /* Returns the values of an activation; fails the test if it was not visited. */
-const float *trace_values(const capture *c, const char *name, size_t layer);
+const float *trace_values(const trace_capture *c, const char *name, size_t layer);
 
 /* ---- a model ---- */
 
@@ -47,7 +47,7 @@ typedef struct trace_fixture {
     int32_t ids[TRACE_TOKENS];
 } trace_fixture;
 
-/* Takes ownership of the runtime. */
+/* Creates the model on a runtime, which trace_fixture_release() frees. */
 trace_fixture trace_fixture_create(kvs_runtime *rt);
 void trace_fixture_release(trace_fixture *f);
 

@@ -28,22 +28,22 @@ static size_t count_names(const char *const *names)
 }
 
 /* Checks which activations are visited, and that their values are those of a trace of all. */
-static void check_filter(const trace_fixture *f, const capture *all, const filter *by)
+static void check_filter(const trace_fixture *f, const trace_capture *all, const filter *by)
 {
     const size_t count = count_names(by->visited);
-    capture c;
+    trace_capture c;
 
     trace_run(&c, f->model, f->ids, TRACE_TOKENS, by->names, count_names(by->names));
     assert_int_equal(c.count, count);
     for (size_t i = 0; i < count; i++) {
-        const taken *found = &c.list[i], *expected = trace_find(all, by->visited[i], 0);
+        const trace_activation *found = &c.list[i], *expected = trace_find(all, by->visited[i], 0);
 
         assert_non_null(expected);
         assert_string_equal(found->name, by->visited[i]);
         assert_int_equal(found->count, expected->count);
         assert_memory_equal(found->values, expected->values, found->count * sizeof(float));
     }
-    capture_release(&c);
+    trace_capture_release(&c);
 }
 
 static void names_choose_what_is_visited(void **state)
@@ -69,13 +69,13 @@ static void names_choose_what_is_visited(void **state)
         {{"hook_pos_embed"}, {NULL}},
     };
     trace_fixture f = trace_fixture_create(support_runtime(NULL));
-    capture all;
+    trace_capture all;
 
     (void)state;
     trace_run(&all, f.model, f.ids, TRACE_TOKENS, NULL, 0);
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         check_filter(&f, &all, &filters[i]);
-    capture_release(&all);
+    trace_capture_release(&all);
     trace_fixture_release(&f);
 }
 
@@ -106,7 +106,7 @@ static void names_are_listed(void **state)
 /* ---- kvs_patterns() ---- */
 
 typedef struct heads_seen {
-    const capture *c;
+    const trace_capture *c;
     size_t count;
 } heads_seen;
 
@@ -132,7 +132,7 @@ static void compare_pattern(void *user, const kvs_pattern *p)
 static void patterns_are_activations(void **state)
 {
     trace_fixture f = trace_fixture_create(support_runtime(NULL));
-    capture c;
+    trace_capture c;
     heads_seen seen = {.c = &c};
 
     (void)state;
@@ -141,7 +141,7 @@ static void patterns_are_activations(void **state)
                      KVS_OK);
     assert_int_equal(seen.count, 8);
     assert_int_equal(kvs_patterns(f.model, f.ids, TRACE_TOKENS, NULL, NULL, NULL), KVS_E_INVALID);
-    capture_release(&c);
+    trace_capture_release(&c);
     trace_fixture_release(&f);
 }
 
@@ -209,7 +209,7 @@ static void squares_are_allocated_on_demand(void **state)
 static void expect_failure(kvs_status status, const char *part, const kvs_model *model,
                            const int32_t *ids, size_t count, const char *name)
 {
-    capture c = {0};
+    trace_capture c = {0};
     kvs_err err;
 
     if (kvs_model_trace(model, ids, count, name ? &name : NULL, name != NULL, trace_take, &c,
@@ -226,7 +226,7 @@ static void wrong_arguments_fail(void **state)
     trace_fixture f = trace_fixture_create(support_runtime(NULL));
     const char *const names[] = {"logits", NULL};
     int32_t wrong[] = {1, 2, TRACE_VOCAB}, many[33] = {0};
-    capture c = {0};
+    trace_capture c = {0};
     kvs_err err;
 
     (void)state;
@@ -290,23 +290,23 @@ static void a_callback_can_stop(void **state)
 {
     trace_fixture f = trace_fixture_create(support_runtime(NULL));
     size_t all, before;
-    capture c;
+    trace_capture c;
 
     (void)state;
     trace_run(&c, f.model, f.ids, TRACE_TOKENS, NULL, 0);
     all = c.count;
-    capture_release(&c);
+    trace_capture_release(&c);
     before = kvsi_memory_live();
     for (size_t i = 1; i <= all; i++) {
         kvs_err err;
 
-        c = (capture){.stop_at = i};
+        c = (trace_capture){.stop_at = i};
         assert_int_equal(
             kvs_model_trace(f.model, f.ids, TRACE_TOKENS, NULL, 0, trace_take, &c, &err),
             KVS_E_STOPPED);
         assert_int_equal(c.count, i);
         assert_non_null(strstr(err.message, c.list[i - 1].name));
-        capture_release(&c);
+        trace_capture_release(&c);
     }
     assert_int_equal(kvsi_memory_live(), before);
     trace_fixture_release(&f);

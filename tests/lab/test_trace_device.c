@@ -8,10 +8,10 @@
 static size_t operations_for(device *d, const trace_fixture *f, const char *name)
 {
     const size_t before = device_operations(d);
-    capture c;
+    trace_capture c;
 
     trace_run(&c, f->model, f->ids, TRACE_TOKENS, &name, 1);
-    capture_release(&c);
+    trace_capture_release(&c);
     return device_operations(d) - before;
 }
 
@@ -48,7 +48,7 @@ static void device_has_the_same_activations(void **state)
     device *d = device_create();
     trace_fixture f = trace_fixture_create(support_runtime("reference"));
     trace_fixture g = trace_fixture_create(device_runtime(d));
-    capture expected, found;
+    trace_capture expected, found;
 
     (void)state;
     trace_run(&expected, f.model, f.ids, TRACE_TOKENS, NULL, 0);
@@ -59,8 +59,8 @@ static void device_has_the_same_activations(void **state)
         assert_memory_equal(found.list[i].values, expected.list[i].values,
                             found.list[i].count * sizeof(float));
     }
-    capture_release(&found);
-    capture_release(&expected);
+    trace_capture_release(&found);
+    trace_capture_release(&expected);
     trace_fixture_release(&f);
     trace_fixture_release(&g);
     device_free(d);
@@ -72,12 +72,12 @@ static void failed_operations_become_a_status(void **state)
     trace_fixture f = trace_fixture_create(device_runtime(d));
     const size_t before = device_operations(d);
     size_t all;
-    capture c;
+    trace_capture c;
     kvs_err err;
 
     (void)state;
     trace_run(&c, f.model, f.ids, TRACE_TOKENS, NULL, 0);
-    capture_release(&c);
+    trace_capture_release(&c);
     all = device_operations(d) - before;
     for (size_t i = 0; i < all; i += 7) {
         device_fail_at(d, i);
@@ -85,7 +85,7 @@ static void failed_operations_become_a_status(void **state)
         assert_int_not_equal(
             kvs_model_trace(f.model, f.ids, TRACE_TOKENS, NULL, 0, trace_take, &c, &err), KVS_OK);
         assert_int_not_equal(err.status, KVS_OK);
-        capture_release(&c);
+        trace_capture_release(&c);
     }
     device_fail_at(d, SIZE_MAX);
     trace_fixture_release(&f);

@@ -83,12 +83,12 @@ static size_t expected_shape(size_t shape[4], const kvs_model_config *c, const c
 
 /* Checks that visit number `at` is this activation if the model has it; returns the number of the
  * next visit. */
-static size_t expect_next(const capture *c, size_t at, const kvs_model_config *config,
+static size_t expect_next(const trace_capture *c, size_t at, const kvs_model_config *config,
                           const char *name, size_t layer)
 {
     size_t shape[4] = {0};
     const size_t rank = expected_shape(shape, config, name, layer);
-    const taken *expected = trace_find(c, name, layer);
+    const trace_activation *expected = trace_find(c, name, layer);
 
     if (!model_has(config, name, layer)) {
         assert_null(expected);
@@ -104,7 +104,7 @@ static size_t expect_next(const capture *c, size_t at, const kvs_model_config *c
 
 /* Checks that everything that the model has was visited, in the order of kvs_activation_name(),
  * layer by layer. */
-static void expect_all(const capture *c, const kvs_model_config *config)
+static void expect_all(const trace_capture *c, const kvs_model_config *config)
 {
     size_t at = 0, first = 0, end = 0;
     const char *name;
@@ -126,7 +126,7 @@ typedef struct checked {
     const kvs_model *model;
     const kvs_model_config *config;
     const char *what; /* for messages */
-    const capture *c;
+    const trace_capture *c;
     double limit; /* tolerance */
 } checked;
 
@@ -166,7 +166,7 @@ static float *numbers(size_t count)
 /* Compares an activation with the expected values, and frees these. */
 static void expect(const checked *k, const char *name, size_t layer, float *expected)
 {
-    const taken *found = trace_find(k->c, name, layer);
+    const trace_activation *found = trace_find(k->c, name, layer);
 
     assert_non_null(found);
     support_expect_close(found->values, expected, found->count, k->limit, "%s: '%s' of layer %zu",
@@ -198,7 +198,7 @@ static float *linear(const float *x, const kvsi_parameter *p, const float *w, co
 static void check_linear(const checked *k, size_t layer, const char *from, const char *to,
                          const char *llama, const char *gpt2, size_t gpt2_first)
 {
-    const taken *found = trace_find(k->c, to, layer);
+    const trace_activation *found = trace_find(k->c, to, layer);
     const kvsi_parameter *p, *bias_of;
     char bias_name[64];
     float *w = layer_tensor(k, layer, llama, gpt2, &p), *bias;
@@ -330,7 +330,7 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
 /* Checks that shifted_t = sum_j taps_t[j] raw_{t-window+j}. */
 static void check_shift(const checked *k, size_t layer, const target *x)
 {
-    const taken *raw = trace_find(k->c, x->raw, layer);
+    const trace_activation *raw = trace_find(k->c, x->raw, layer);
     const size_t heads = raw->shape[1], d = raw->shape[2];
     const size_t window = k->config->shift.targets & x->flag ? k->config->shift.window : 0;
     float *expected = numbers(raw->count);
@@ -357,7 +357,7 @@ static void check_shift(const checked *k, size_t layer, const target *x)
 static void check_rotation(const checked *k, size_t layer, const target *x)
 {
     const size_t rotary = kvsi_layer_shape_of(k->config, layer).rotary;
-    const taken *rotated = x->rotated ? trace_find(k->c, x->rotated, layer) : NULL;
+    const trace_activation *rotated = x->rotated ? trace_find(k->c, x->rotated, layer) : NULL;
     const float *rows = trace_values(k->c, x->shifted, layer);
     double moved = 0;
     size_t d;
@@ -578,7 +578,7 @@ static void check_embedding(const checked *k, const int32_t *ids)
 {
     const int gpt2 = k->config->body == KVSI_BODY_GPT2;
     const size_t dim = k->config->dim;
-    const taken *positions = trace_find(k->c, "hook_pos_embed", 0);
+    const trace_activation *positions = trace_find(k->c, "hook_pos_embed", 0);
     const float *input = trace_values(k->c, "blocks.*.hook_resid_pre", 0);
     const kvsi_parameter *p;
     float *table =
@@ -646,7 +646,7 @@ static void check_session(const checked *k, const int32_t *ids)
 
 static void check_all(const kvs_model *model, const char *name, double limit)
 {
-    capture c;
+    trace_capture c;
     const checked k = {model, &model->config, name, &c, limit};
     int32_t ids[LONG];
 
@@ -663,7 +663,7 @@ static void check_all(const kvs_model *model, const char *name, double limit)
     }
     check_head(&k);
     check_session(&k, ids);
-    capture_release(&c);
+    trace_capture_release(&c);
 }
 
 static void check_model(const kvs_model *model, const char *name)
