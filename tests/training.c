@@ -29,10 +29,12 @@ kvs_train_config training_config(size_t batch, uint64_t steps)
 
 typedef struct shared {
     const training_setup *setup;
-    training_result result; /* written by rank 0 */
+    kvs_err errors[RANKS_MAX]; /* of each rank */
+    training_result result;    /* rank 0 writes the weights */
 } shared;
 
-/* Reading a tensor is a collective if parameters are sharded. */
+/* Reads all tensors, on every rank because that is a collective if parameters are sharded, and
+ * keeps those that rank 0 has read. */
 static kvs_status keep_weights(training_result *result, const training_rank *r, kvs_err *err)
 {
     float *all = kvsi_alloc(kvs_model_parameters(r->model), sizeof *all);
@@ -66,20 +68,17 @@ static void train(kvs_comm *comm, void *user)
     training_rank r = {.comm = comm};
     kvs_data *data = t->make_data ? t->make_data(comm->rank, t->user) : NULL;
     kvs_runtime *rt = NULL;
-    kvs_err err = {.status = KVS_OK};
+    kvs_err *err = &s->errors[comm->rank];
     kvs_status st;
 
-    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
-    TRY_OUT(kvs_model_create(&r.model, rt, &t->model, t->model_seed, &err));
-    st = kvs_trainer_create(&r.trainer, r.model, data, &t->config, &err);
-    TRY_OUT(kvs_comm_agree(comm, st, &err));
-    TRY_OUT(t->steps(&r, t->user, &err));
-    TRY_OUT(keep_weights(&s->result, &r, &err));
+    TRY_OUT(kvs_runtime_create(&rt, &options, err));
+    TRY_OUT(kvs_model_create(&r.model, rt, &t->model, t->model_seed, err));
+    st = kvs_trainer_create(&r.trainer, r.model, data, &t->config, err);
+    TRY_OUT(kvs_comm_agree(comm, st, err));
+    TRY_OUT(t->steps(&r, t->user, err));
+    TRY_OUT(keep_weights(&s->result, &r, err));
 out:
-    if (comm->rank == 0) {
-        s->result.status = st;
-        s->result.err = err;
-    }
+    err->status = st;
     kvs_trainer_free(r.trainer);
     kvs_model_free(r.model);
     kvs_runtime_free(rt);
@@ -94,12 +93,15 @@ training_result training_on_ranks(size_t ranks, const training_setup *t)
         train(&kvsi_comm_self, &s);
     else
         ranks_run(ranks, train, &s);
+    for (size_t r = 0; r < RANKS_MAX && s.result.err.status == KVS_OK; r++)
+        s.result.err = s.errors[r];
     return s.result;
 }
 
 void training_expect_same_weights(const training_result *found, const training_result *expected,
                                   const char *what)
 {
+    assert_true(found->weights && expected->weights);
     assert_int_equal(found->count, expected->count);
     if (memcmp(found->weights, expected->weights, expected->count * sizeof *expected->weights) != 0)
         fail_msg("%s: other weights", what);

@@ -1,5 +1,5 @@
-/* Data that a callback writes.  The sequences that are drawn and trained on are those that it
- * writes.  If it stops or writes a wrong sequence, the call fails and changes neither the model nor the
+/* Data whose sequences a callback writes.  Drawing and training use exactly these sequences.  If the
+ * callback stops or writes a wrong sequence, the call fails and changes neither the model nor the
  * optimizer, on any number of ranks, and the run can be resumed. */
 #include "base/files.h"
 #include "base/memory.h"
@@ -13,10 +13,10 @@
 
 enum { VOCAB = 24, LONGEST = 8, BATCH = 8 };
 
-/* What the callback does wrong at one sequence. */
+/* What the callback does wrong at one sequence.  STOPS returns length 0. */
 typedef enum fault { NOTHING, STOPS, TOO_LONG, BAD_ID, FORGETS_ID, BAD_TARGET } fault;
 
-/* Tells the callback when to do it. */
+/* The fault of a callback, and the sequence that has it. */
 typedef struct script {
     fault fault;
     kvs_stream stream;
@@ -224,7 +224,7 @@ static kvs_status steps_with_a_fault(const training_rank *r, void *user, kvs_err
     }
     t->changed[rank] = fingerprint(r->trainer) != before;
     snprintf(t->message[rank], sizeof t->message[0], "%s", why.message);
-    s->stream = KVS_STREAM_EVAL; /* the evaluation fails at the same sequence */
+    s->stream = KVS_STREAM_EVAL; /* the evaluation fails at its sequence 19 */
     if (t->fault != NOTHING) {
         failed = kvs_trainer_evaluate(&evaluation, r->trainer, 64, &why);
         if (rank == 0)
@@ -254,7 +254,7 @@ static void run_trial(trial *t)
     setup.config.shard = t->shard;
     setup.config.deterministic = t->deterministic;
     result = training_on_ranks(t->ranks, &setup);
-    if (result.status != KVS_OK)
+    if (result.err.status != KVS_OK)
         fail_msg("%zu ranks: %s", t->ranks, result.err.message);
     kvsi_free(result.weights);
 }

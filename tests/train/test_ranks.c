@@ -1,6 +1,6 @@
 /* Training with ranks, which are threads here.  Any number of ranks and every --shard give the
- * result of one rank, with the same bits if deterministic.  Checkpoints fit any number of ranks, memory is
- * as planned, and invalid combinations are refused. */
+ * result of one rank, with the same bits if deterministic.  Checkpoints fit any number of ranks,
+ * memory is as planned, and invalid combinations are refused. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -115,7 +115,7 @@ static training_run run(size_t ranks, training_run t)
 
 static void expect_done(const training_run *t)
 {
-    if (t->end.status != KVS_OK)
+    if (t->end.err.status != KVS_OK)
         fail_msg("%s", t->end.err.message);
 }
 
@@ -359,7 +359,7 @@ static void expect_refused(size_t ranks, training_run t, const char *message)
 {
     t = run(ranks, t);
     kvsi_free(t.end.weights);
-    assert_int_equal(t.end.status, KVS_E_INVALID);
+    assert_int_equal(t.end.err.status, KVS_E_INVALID);
     assert_non_null(strstr(t.end.err.message, message));
 }
 

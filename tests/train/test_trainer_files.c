@@ -181,7 +181,7 @@ static training_run run(size_t ranks, training_run t)
 static training_run done(size_t ranks, training_run t)
 {
     t = run(ranks, t);
-    if (t.end.status != KVS_OK)
+    if (t.end.err.status != KVS_OK)
         fail_msg("%zu ranks: %s", ranks, t.end.err.message);
     return t;
 }
@@ -338,7 +338,7 @@ static void expect_refused(training_run other, const char *message)
     first = done(0, first);
     other.load = dir;
     other = run(0, other);
-    assert_int_equal(other.end.status, KVS_E_INVALID);
+    assert_int_equal(other.end.err.status, KVS_E_INVALID);
     if (!strstr(other.end.err.message, message))
         fail_msg("'%s' does not contain '%s'", other.end.err.message, message);
     kvsi_free(first.end.weights);
