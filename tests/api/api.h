@@ -1,5 +1,5 @@
-/* api.h - for the tests of the public API: what a call must refuse, and a small model to call it
- * with.
+/* api.h - for the tests of the public API: macros that check what a call returns, and a small model
+ * for the arguments.
  *
  * These tests include public headers only and are linked with the shared library, as programs are.
  * script/check-api-tests requires that every public function with a pointer occurs in one of the
@@ -27,7 +27,7 @@
 /* Every test passes this to its calls. */
 static kvs_err err;
 
-/* ---- what calls return ---- */
+/* ---- results of calls ---- */
 
 static inline void api_check_status(kvs_status status, kvs_status expected, const char *text,
                                     const char *call, const char *file, int line)
@@ -54,11 +54,11 @@ static inline void api_check_true(int holds, const char *what, const char *call,
         memset(&err, 0, sizeof err);                                                               \
         api_check_status((call), (expected), (text), #call, __FILE__, __LINE__);                   \
     } while (0)
-/* The message contains the text. */
+/* Checks the status, and that the message contains the text. */
 #define expect_invalid(text, call) expect_status(KVS_E_INVALID, text, call)
-/* An argument that must not be NULL; the message names it. */
+/* Checks that an argument must not be NULL, and that the message names it. */
 #define expect_needed(argument, call) expect_invalid(#argument " is NULL", call)
-/* The call fails and sets the variable `out`, whose address it gets, to NULL. */
+/* Checks that the call fails and sets the variable `out`, whose address it gets, to NULL. */
 #define expect_no_handle(out, expected, text, call)                                                \
     do {                                                                                           \
         (out) = (void *)&err;                                                                      \
@@ -69,10 +69,10 @@ static inline void api_check_true(int holds, const char *what, const char *call,
 #define expect_zero(call) api_check_true((call) == 0, "not 0", #call, __FILE__, __LINE__)
 #define expect_nan(call) api_check_true(isnan(call), "a number", #call, __FILE__, __LINE__)
 #define expect_none(call) api_check_true((call) == -1, "not -1", #call, __FILE__, __LINE__)
-/* Calls without a result: they only have to return. */
+/* A call without a result only has to return. */
 #define expect_nothing(call) (call)
 
-/* The call succeeds and does not write `err`. */
+/* Checks that the call succeeds and does not write `err`. */
 #define expect_ok(call)                                                                            \
     do {                                                                                           \
         memset(&err, 0, sizeof err);                                                               \
@@ -108,9 +108,10 @@ enum { API_EXTRA = 16 };
             assert_int_equal(u.bytes[at], 0xa5);                                                   \
     } while (0)
 
-/* A call that takes `const TYPE *o`: `prepare` sets fields of `*p` after TYPE_init().  Size 0 is
- * refused.  The struct of an older program, of the size `older`, and the larger one of a newer
- * program work; fields that this library does not know must be 0. */
+/* Checks a call that takes `const TYPE *o`.  `prepare` sets fields of `*p` after TYPE_init(), and
+ * `undo` frees the result of the call.  Size 0 is refused.  The struct of an older program, whose
+ * size is `older`, and the larger struct of a newer program work; fields that this library does not
+ * know must be 0. */
 #define expect_sizes(type, older, prepare, call, undo)                                             \
     do {                                                                                           \
         union {                                                                                    \
@@ -134,9 +135,10 @@ enum { API_EXTRA = 16 };
         expect_status(KVS_E_UNSUPPORTED, "", call);                                                \
     } while (0)
 
-/* ---- things to call with ---- */
+/* ---- a model, a folder and a batch ---- */
 
-/* A runtime of one thread and a model of two layers, which API_SETUP makes for a group of tests. */
+/* A runtime of one thread and a model of two layers, which api_setup() creates for a group of
+ * tests. */
 enum { API_VOCAB = 20, API_CONTEXT = 16, API_DIM = 16, API_LAYERS = 2, API_HEADS = 2 };
 
 static kvs_runtime *api_runtime;
@@ -185,7 +187,19 @@ static inline int api_teardown(void **state)
     return system(command);
 }
 
-/* A path in the folder of the tests; valid until the next call but three. */
+/* Returns a batch of two sequences, without targets. */
+static inline kvs_batch api_two_sequences(const size_t starts[3], const int32_t *ids)
+{
+    kvs_batch batch;
+
+    kvs_batch_init(&batch, sizeof batch);
+    batch.sequences = 2;
+    batch.starts = starts;
+    batch.ids = ids;
+    return batch;
+}
+
+/* Returns a path in the folder of the tests, which is valid for the next three calls. */
 static inline const char *api_path(const char *name)
 {
     static char paths[4][256];
@@ -196,6 +210,7 @@ static inline const char *api_path(const char *name)
     return path;
 }
 
+/* Writes a file into that folder and returns its path. */
 static inline const char *api_write(const char *name, const char *text)
 {
     const char *path = api_path(name);

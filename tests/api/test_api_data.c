@@ -6,13 +6,7 @@ static const size_t starts[] = {0, 3, 6};
 
 static kvs_batch two(void)
 {
-    kvs_batch batch;
-
-    kvs_batch_init(&batch, sizeof batch);
-    batch.sequences = 2;
-    batch.starts = starts;
-    batch.ids = ids;
-    return batch;
+    return api_two_sequences(starts, ids);
 }
 
 static void refuse(kvs_batch batch, const char *text)

@@ -35,7 +35,7 @@ static void test_create(void **state)
     expect_no_handle(model, KVS_E_INVALID, "vocab",
                      kvs_model_create(&model, api_runtime, empty, 1, &err));
     kvs_model_config_free(empty);
-    /* Automatic values need no kvs_model_config_finish(). */
+    /* The configuration is not finished: kvs_model_create() sets automatic values itself. */
     expect_ok(kvs_model_create(&model, api_runtime, config, UINT64_MAX, &err));
     kvs_model_free(model);
     kvs_model_config_free(config);
@@ -75,7 +75,7 @@ static void test_save(void **state)
     assert_int_not_equal(kvs_model_save(api_model, "", &err), KVS_OK);
 }
 
-/* What cannot be done with mapped files. */
+/* A mapped model refuses to change its weights, but its EOS ids can be set. */
 static void test_mapped(void **state)
 {
     kvs_load_options options;

@@ -11,13 +11,7 @@ static kvs_train_config *config;
 
 static kvs_batch two(void)
 {
-    kvs_batch batch;
-
-    kvs_batch_init(&batch, sizeof batch);
-    batch.sequences = 2;
-    batch.starts = starts;
-    batch.ids = ids;
-    return batch;
+    return api_two_sequences(starts, ids);
 }
 
 static int setup(void **state)

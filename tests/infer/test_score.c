@@ -1,6 +1,6 @@
 /* Scores of continuations, compared with sessions, perplexity and one token at a time. */
 #include "kvshift/kvshift_lab.h"
-#include "support.h"
+#include "session.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,16 +12,9 @@ typedef struct score_result {
 
 enum { VOCAB = 19, CONTEXT = 40, LENGTH = 33 };
 
-typedef struct fixture {
-    kvs_runtime *rt;
-    kvs_model *model;
-    kvs_session *session;
-    int32_t ids[LENGTH];
-} fixture;
-
 static int set_up(void **state)
 {
-    fixture *f = test_malloc(sizeof *f);
+    const session_options options = {.model_seed = 11, .ids_seed = 3, .capacity = LENGTH - 1};
     kvs_model_config config;
 
     kvsi_model_config_init(&config);
@@ -32,31 +25,12 @@ static int set_up(void **state)
     config.kv_heads = 2;
     config.context = CONTEXT;
     config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    f->rt = support_runtime(NULL);
-    f->model = support_model(f->rt, &config, 11);
-    support_fill_ids(f->ids, LENGTH, 3, VOCAB);
-    assert_int_equal(kvs_session_create(&f->session, f->model,
-                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
-                                                               .capacity = LENGTH - 1},
-                                        NULL),
-                     KVS_OK);
-    *state = f;
-    return 0;
+    return session_set_up(state, &config, &options);
 }
 
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    kvs_session_free(f->session);
-    kvs_model_free(f->model);
-    kvs_runtime_free(f->rt);
-    test_free(f);
-    return 0;
-}
-
-/* The log-probability of a token given all tokens before it, by definition. */
-static double expected_logprob(fixture *f, size_t at, int32_t *best)
+/* Returns the log-probability of token `at` given all tokens before it, by definition, and sets
+ * *best to the most likely token there. */
+static double expected_logprob(session_fixture *f, size_t at, int32_t *best)
 {
     float logits[VOCAB];
     double sum = 0;
@@ -74,7 +48,7 @@ static double expected_logprob(fixture *f, size_t at, int32_t *best)
 /* 1e-5: float rounding of log-probabilities of this size, for any order of summation. */
 static void scores_are_those_of_a_session(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     double logprobs[2][LENGTH];
     score_result result[2];
 
@@ -104,7 +78,7 @@ static void scores_are_those_of_a_session(void **state)
 
 static void the_sum_is_that_of_perplexity(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     const kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
     kvs_perplexity_result ppl;
     score_result score;
@@ -116,8 +90,10 @@ static void the_sum_is_that_of_perplexity(void **state)
     assert_true(fabs(score.sum + ppl.loss * (double)ppl.tokens) < 1e-5 * fabs(score.sum));
 }
 
-/* sum_i p_i log(p_i / q_i) after the first `at` tokens, by definition. */
-static double expected_divergence(fixture *f, const kvs_model *reference, size_t at, int *same)
+/* Returns sum_i p_i log(p_i / q_i) after the first `at` tokens, by definition, and increments *same
+ * if both models prefer the same token. */
+static double expected_divergence(session_fixture *f, const kvs_model *reference, size_t at,
+                                  int *same)
 {
     const kvs_model *models[] = {f->model, reference};
     double divergence = 0;
@@ -144,10 +120,10 @@ static double expected_divergence(fixture *f, const kvs_model *reference, size_t
     return divergence;
 }
 
-/* Windows that overlap, so that some rows do not count.  1e-5 as above. */
+/* The windows overlap at the end of the test, so that some rows do not count.  1e-5 as above. */
 static void divergence_is_that_of_the_logits(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     kvs_model *other = support_model(f->rt, kvs_model_get_config(f->model), 12);
     kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT, .reference = other};
     kvs_perplexity_result found, alone;
@@ -176,7 +152,7 @@ static void divergence_is_that_of_the_logits(void **state)
 
 static void the_likeliest_continuation_is_greedy(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     score_result result;
     float logits[VOCAB];
 
@@ -201,12 +177,12 @@ static void the_likeliest_continuation_is_greedy(void **state)
 
 static void what_cannot_be_scored_is_refused(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     int32_t more[LENGTH + 1];
     score_result result;
     kvs_err err;
 
-    memcpy(more, f->ids, sizeof f->ids);
+    memcpy(more, f->ids, LENGTH * sizeof *more);
     more[LENGTH] = 0;
     assert_int_equal(
         kvs_score(&result.sum, &result.greedy, NULL, f->session, more, LENGTH + 1, 3, 0, &err),
@@ -238,7 +214,7 @@ static void what_cannot_be_scored_is_refused(void **state)
 /* Texts do not affect each other, and the result covers all predictions of all texts. */
 static void texts_are_measured_apart(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     const size_t starts[] = {0, 12, 13, 13, LENGTH}; /* one text has one token, one is empty */
     const kvs_perplexity_options options = {.window = 8, .stride = 3, .starts = starts, .texts = 4};
     const kvs_perplexity_options alone = {.window = 8, .stride = 3};
@@ -257,7 +233,7 @@ static void texts_are_measured_apart(void **state)
 
 static void texts_outside_the_ids_are_refused(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     const size_t bad[][3] = {{0, 5, LENGTH + 1}, {4, 2, LENGTH}, {3, 4, 5}};
     kvs_perplexity_result result;
 
@@ -273,13 +249,17 @@ static void texts_outside_the_ids_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(scores_are_those_of_a_session, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_sum_is_that_of_perplexity, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(divergence_is_that_of_the_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_likeliest_continuation_is_greedy, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_scored_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_are_measured_apart, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(texts_outside_the_ids_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(scores_are_those_of_a_session, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(the_sum_is_that_of_perplexity, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(divergence_is_that_of_the_logits, set_up,
+                                        session_tear_down),
+        cmocka_unit_test_setup_teardown(the_likeliest_continuation_is_greedy, set_up,
+                                        session_tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_scored_is_refused, set_up,
+                                        session_tear_down),
+        cmocka_unit_test_setup_teardown(texts_are_measured_apart, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(texts_outside_the_ids_are_refused, set_up,
+                                        session_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,16 @@
-/* The public session functions: chunks of any size give the same logits; limits are checked. */
+/* The public session functions.  Chunks of any size give the same logits, and limits are checked. */
 #include "config/config.h"
 #include "infer/session.h"
-#include "support.h"
+#include "session.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than one pass */
 
-static kvs_model *make_model(kvs_runtime *rt)
+static int set_up(void **state)
 {
+    const session_options options = {.model_seed = 3, .ids_seed = 5};
     kvs_model_config config;
 
     kvsi_model_config_init(&config);
@@ -20,40 +21,10 @@ static kvs_model *make_model(kvs_runtime *rt)
     config.layers = 2;
     config.context = CONTEXT;
     config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    return support_model(rt, &config, 3);
+    return session_set_up(state, &config, &options);
 }
 
-typedef struct fixture {
-    kvs_runtime *rt;
-    kvs_model *model;
-    kvs_session *session;
-    int32_t ids[LENGTH];
-} fixture;
-
-static int set_up(void **state)
-{
-    fixture *f = test_malloc(sizeof *f);
-
-    f->rt = support_runtime(NULL);
-    f->model = make_model(f->rt);
-    support_fill_ids(f->ids, LENGTH, 5, VOCAB);
-    assert_int_equal(kvs_session_create(&f->session, f->model, NULL, NULL), KVS_OK);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    kvs_session_free(f->session);
-    kvs_model_free(f->model);
-    kvs_runtime_free(f->rt);
-    test_free(f);
-    return 0;
-}
-
-static void feed_in_chunks(fixture *f, size_t chunk, float *logits)
+static void feed_in_chunks(session_fixture *f, size_t chunk, float *logits)
 {
     kvs_session_reset(f->session);
     for (size_t at = 0; at < LENGTH; at += chunk)
@@ -66,7 +37,7 @@ static void feed_in_chunks(fixture *f, size_t chunk, float *logits)
 static void any_chunking_gives_the_same_logits(void **state)
 {
     const size_t chunks[] = {1, 3, 64, 257};
-    fixture *f = *state;
+    session_fixture *f = *state;
     float whole[VOCAB], parts[VOCAB];
 
     feed_in_chunks(f, LENGTH, whole);
@@ -78,7 +49,7 @@ static void any_chunking_gives_the_same_logits(void **state)
 
 static void one_large_pass_gives_the_same_logits(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     float chunks[VOCAB], whole[VOCAB];
     kvs_session *session;
     kvs_runner *runner;
@@ -108,7 +79,7 @@ static void one_large_pass_gives_the_same_logits(void **state)
 
 static void nothing_fed_changes_nothing(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     float logits[VOCAB] = {42};
 
     assert_int_equal(kvs_session_feed(f->session, NULL, 0, logits, NULL), KVS_OK);
@@ -118,7 +89,7 @@ static void nothing_fed_changes_nothing(void **state)
 
 static void a_full_context_is_refused(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     float before[VOCAB], after[VOCAB];
     kvs_err err;
 
@@ -134,7 +105,7 @@ static void a_full_context_is_refused(void **state)
 static void bad_ids_and_capacities_are_refused(void **state)
 {
     const int32_t bad[] = {1, VOCAB}, negative[] = {-1};
-    fixture *f = *state;
+    session_fixture *f = *state;
     kvs_session *session;
     kvs_err err;
 
@@ -150,7 +121,7 @@ static void bad_ids_and_capacities_are_refused(void **state)
     assert_null(session);
 }
 
-/* log p of one token, and the likeliest one, from logits. */
+/* Returns the log-probability of a token, and sets *best to the most likely one. */
 static double log_probability(const float *logits, int32_t token, int32_t *best)
 {
     double sum = 0;
@@ -165,7 +136,7 @@ static double log_probability(const float *logits, int32_t token, int32_t *best)
 
 static void scores_are_those_of_the_logits(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     int32_t targets[LENGTH], best[LENGTH], only_best[LENGTH];
     double logprobs[LENGTH];
     float logits[VOCAB], last[VOCAB];
@@ -212,7 +183,7 @@ static void scores_are_those_of_the_logits(void **state)
 static void bad_targets_are_refused(void **state)
 {
     const int32_t targets[] = {-1, VOCAB};
-    fixture *f = *state;
+    session_fixture *f = *state;
     double logprobs[2];
     float logits[VOCAB];
     kvs_err err;
@@ -235,13 +206,16 @@ static void bad_targets_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(any_chunking_gives_the_same_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_large_pass_gives_the_same_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_fed_changes_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_context_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(scores_are_those_of_the_logits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bad_targets_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bad_ids_and_capacities_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(any_chunking_gives_the_same_logits, set_up,
+                                        session_tear_down),
+        cmocka_unit_test_setup_teardown(one_large_pass_gives_the_same_logits, set_up,
+                                        session_tear_down),
+        cmocka_unit_test_setup_teardown(nothing_fed_changes_nothing, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(a_full_context_is_refused, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(scores_are_those_of_the_logits, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(bad_targets_are_refused, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(bad_ids_and_capacities_are_refused, set_up,
+                                        session_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
-/* Copies of a session's beginning are what is left after a rewind, bit for bit, and independent. */
+/* A copy of the first tokens of a session has the bits of a session that was rewound to them, and
+ * the two are independent. */
 #include "base/memory.h"
 #include "family.h"
 #include "infer/session.h"
+#include "session.h"
 
 #include <string.h>
 
@@ -23,7 +25,7 @@ static kvs_session *session_of(const kvs_model *model, kvs_dtype cache, const in
     return s;
 }
 
-/* Logits at once, after one token and after more. */
+/* Reads the logits before feeding, after one more token and after 12 more. */
 static void use(float logits[3][VOCAB], kvs_session *s, const int32_t *ids)
 {
     memset(logits, 0, 3 * sizeof *logits);
@@ -33,6 +35,8 @@ static void use(float logits[3][VOCAB], kvs_session *s, const int32_t *ids)
     assert_int_equal(kvs_session_feed(s, ids, 12, logits[2], NULL), KVS_OK);
 }
 
+/* Copies `length` tokens of a session, with the same capacity and with a smaller one, and compares
+ * the copies with a session of the same tokens that is rewound to that length. */
 static void check_length(const kvs_session *s, kvs_session *rewound, size_t length,
                          const int32_t *ids, const char *name)
 {
@@ -56,7 +60,7 @@ static void check_length(const kvs_session *s, kvs_session *rewound, size_t leng
     }
 }
 
-/* Lengths around the snapshots, the shortest and the longest. */
+/* Checks copies of lengths around the snapshots, the shortest one and the longest one. */
 static void check_copies_of(const kvs_model *model, const char *name, kvs_dtype cache)
 {
     static const size_t back[] = {0, 1, 20, SHORT - 20 - 64, 64};
@@ -141,43 +145,26 @@ static void copies_of_sliding_windows_are_rewinds(void **state)
     family_each_model(&long_scope, check_sliding_copies);
 }
 
-typedef struct fixture {
-    kvs_runtime *rt;
-    kvs_model *model;
-    kvs_session *session; /* with 500 tokens */
-    int32_t ids[CONTEXT];
-} fixture;
+/* ---- copies of one session, which has 500 tokens ---- */
 
 static int set_up(void **state)
 {
+    const session_options options = {.model_seed = 2, .ids_seed = 5};
     const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 2),
                                       .kv_heads = 2, .sliding_window = 5};
     const kvs_model_config config = support_config(&special, &long_scope.sizes);
-    fixture *f = test_malloc(sizeof *f);
+    session_fixture *f;
 
-    f->rt = support_runtime(NULL);
-    f->model = support_model(f->rt, &config, 2);
-    support_fill_ids(f->ids, CONTEXT, 5, VOCAB);
-    f->session = session_of(f->model, KVS_DTYPE_F32, f->ids, 500);
-    *state = f;
+    session_set_up(state, &config, &options);
+    f = *state;
+    assert_int_equal(kvs_session_feed(f->session, f->ids, 500, NULL, NULL), KVS_OK);
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    kvs_session_free(f->session);
-    kvs_model_free(f->model);
-    kvs_runtime_free(f->rt);
-    test_free(f);
-    return 0;
-}
-
-/* The limits are those of rewinds, and a refused copy makes nothing. */
+/* The limits are those of rewinds, and a copy that is refused allocates nothing. */
 static void limits_are_those_of_rewinds(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     const size_t earliest = kvs_session_earliest(f->session), live = kvsi_memory_live();
     kvs_session_options options = {.size = sizeof options};
     kvs_session *copy;
@@ -214,7 +201,7 @@ static void limits_are_those_of_rewinds(void **state)
 
 static void caches_keep_their_type(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     kvs_session_options options = {.size = sizeof options, .cache = KVS_DTYPE_F16};
     kvs_session *halves = session_of(f->model, KVS_DTYPE_F16, f->ids, 10), *copy;
     kvs_err err;
@@ -229,10 +216,11 @@ static void caches_keep_their_type(void **state)
     kvs_session_free(halves);
 }
 
-/* A copy uses the given runner, or the shared one of the session, or one of its own. */
+/* A copy uses the given runner; without one, the runner that the session shares; otherwise it has a
+ * runner of its own. */
 static void copies_have_a_runner(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     kvs_session_options options = {.size = sizeof options};
     kvs_session *shared, *copy;
     kvs_model *other;
@@ -261,7 +249,7 @@ static void copies_have_a_runner(void **state)
 
 static void null_is_refused(void **state)
 {
-    fixture *f = *state;
+    session_fixture *f = *state;
     kvs_session *s = f->session;
     kvs_runner *runner;
     kvs_err err;
@@ -305,10 +293,10 @@ int main(void)
         cmocka_unit_test(copies_of_halves_are_rewinds),
         cmocka_unit_test(copies_are_rewinds_on_every_level),
         cmocka_unit_test(copies_of_sliding_windows_are_rewinds),
-        cmocka_unit_test_setup_teardown(limits_are_those_of_rewinds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(caches_keep_their_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(copies_have_a_runner, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(null_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(limits_are_those_of_rewinds, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(caches_keep_their_type, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(copies_have_a_runner, set_up, session_tear_down),
+        cmocka_unit_test_setup_teardown(null_is_refused, set_up, session_tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

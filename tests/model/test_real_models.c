@@ -130,7 +130,7 @@ static void stories15m_writes_as_llama2c(void **state)
     check_reference("stories15M/stories15M.bin", "stories15M/reference.json", 0);
 }
 
-/* ---- one model in three formats ---- */
+/* ---- comparison of a model in three file formats ---- */
 
 static void expect_same_tensors(const kvs_model *a, const kvs_model *b)
 {
