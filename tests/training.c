@@ -29,7 +29,7 @@ kvs_train_config training_config(size_t batch, uint64_t steps)
 
 typedef struct shared {
     const training_setup *setup;
-    kvs_err errors[RANKS_MAX]; /* of each rank */
+    kvs_err errors[RANKS_MAX]; /* each rank writes its own */
     training_result result;    /* rank 0 writes the weights */
 } shared;
 
@@ -101,7 +101,8 @@ training_result training_on_ranks(size_t ranks, const training_setup *t)
 void training_expect_same_weights(const training_result *found, const training_result *expected,
                                   const char *what)
 {
-    assert_true(found->weights && expected->weights);
+    assert_int_equal(found->err.status, KVS_OK);
+    assert_int_equal(expected->err.status, KVS_OK);
     assert_int_equal(found->count, expected->count);
     if (memcmp(found->weights, expected->weights, expected->count * sizeof *expected->weights) != 0)
         fail_msg("%s: other weights", what);

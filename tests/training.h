@@ -8,7 +8,7 @@
 #include "support.h"
 #include "train/trainer.h"
 
-/* What one rank trains with. */
+/* The objects that one rank trains with. */
 typedef struct training_rank {
     kvs_comm *comm;
     kvs_model *model;
@@ -29,11 +29,11 @@ typedef struct training_setup {
 
 typedef struct training_result {
     kvs_err err;    /* the error of the first rank that failed; its status is KVS_OK if none did */
-    float *weights; /* all tensors, one after another; NULL if rank 0 failed; the caller frees it */
+    float *weights; /* all tensors, one after another; NULL if rank 0 failed; freed by the caller */
     size_t count;   /* number of weights */
 } training_result;
 
-/* Trains on `ranks` threads; 0 = in the calling thread, as a process without other ranks */
+/* Trains on `ranks` threads; 0 = in the calling thread, as a process without other ranks. */
 training_result training_on_ranks(size_t ranks, const training_setup *t);
 /* Fails the test, naming what was compared, if one of the trainings failed or if the weights differ
  * in one bit. */

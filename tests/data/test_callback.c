@@ -1,6 +1,6 @@
-/* Data whose sequences a callback writes.  Drawing and training use exactly these sequences.  If the
- * callback stops or writes a wrong sequence, the call fails and changes neither the model nor the
- * optimizer, on any number of ranks, and the run can be resumed. */
+/* Data whose sequences a callback writes.  Drawing and training use exactly these sequences.  If
+ * the callback stops or writes a wrong sequence, the call fails and changes neither the model nor
+ * the optimizer, on any number of ranks, and the run can be resumed. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"

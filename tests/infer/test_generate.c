@@ -1,4 +1,5 @@
-/* kvs_generate: tokens, texts, and why it ends; compared with sessions and samplers. */
+/* kvs_generate(): its tokens are those of a session and a sampler, its text is that of the tokens,
+ * and it ends for the right reason. */
 #include "base/memory.h"
 #include "base/text.h"
 #include "infer/session.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 300, CONTEXT = 90, PROMPT = 7, MOST = CONTEXT + 1 }; /* 44 ids have no text */
+enum { VOCAB = 300, CONTEXT = 90, PROMPT = 7, MOST = CONTEXT + 1 };
 
 typedef struct fixture {
     kvs_runtime *rt;
@@ -27,6 +28,7 @@ static void start(fixture *f, const char *level)
 
     f->rt = support_runtime(level);
     f->model = support_model(f->rt, &config, 12);
+    /* This tokenizer has 256 tokens, so that the model has 44 ids without a text. */
     assert_int_equal(kvs_tokenizer_load(&f->tokenizer, "bytes", NULL), KVS_OK);
     assert_int_equal(kvs_session_create(&f->session, f->model, NULL, NULL), KVS_OK);
     support_fill_ids(f->prompt, PROMPT, 9, 256);
@@ -56,15 +58,16 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- what the callback receives ---- */
+/* ---- a callback that records its calls ---- */
 
 typedef struct record {
-    size_t count, calls; /* tokens; calls include one of text only */
+    size_t count; /* number of tokens */
+    size_t calls; /* the last call may have text and no token */
     int32_t ids[MOST];
     double logprobs[MOST];
     kvsi_text text;
     size_t ends;       /* calls with a token that ends the text */
-    size_t stop_after; /* calls; 0 = never */
+    size_t stop_after; /* number of the call that stops the generation; 0 = none does */
 } record;
 
 static int keep(void *user, const kvs_generated *token)
@@ -73,7 +76,7 @@ static int keep(void *user, const kvs_generated *token)
 
     assert_non_null(token->text);
     assert_int_equal(token->index, r->count);
-    assert_int_equal(r->calls++, r->count); /* nothing follows a call of text only */
+    assert_int_equal(r->calls++, r->count); /* no call follows the one without a token */
     kvsi_text_add_bytes(&r->text, token->text, token->text_size);
     if (token->id < 0) {
         assert_int_equal(token->id, -1);
@@ -126,7 +129,7 @@ static kvs_finish run(fixture *f, const kvs_generate_options *options)
     return reason;
 }
 
-/* The session has the prompt and all tokens but the last. */
+/* Checks that the session has the prompt and all tokens except the last one. */
 static void expect_session(const fixture *f, const record *r)
 {
     const int32_t *ids = kvs_session_ids(f->session);
@@ -136,7 +139,7 @@ static void expect_session(const fixture *f, const record *r)
     assert_memory_equal(ids + PROMPT, r->ids, (r->count - 1) * sizeof *ids);
 }
 
-/* The text is that of `count` ids. */
+/* Checks that the recorded text is that of `count` ids. */
 static void expect_text(const fixture *f, const record *r, const int32_t *ids, size_t count)
 {
     char *text;
@@ -150,7 +153,8 @@ static void expect_text(const fixture *f, const record *r, const int32_t *ids, s
 
 /* ---- tokens ---- */
 
-/* The same with a session and a sampler, for `choices` of the logits. */
+/* Checks the recorded tokens with a session and a sampler, which chooses among the first `choices`
+ * ids. */
 static void check_tokens(fixture *f, const record *r, const kvs_sampling *sampling, size_t choices)
 {
     kvs_sampler *sampler;
@@ -204,8 +208,8 @@ static void tokens_are_those_of_the_sampler(void **state)
     }
 }
 
-/* Without a limit, until the session is full; the last token is not fed. */
-static void the_end_of_the_session(void **state)
+/* Without a limit, generation ends when the session is full; the last token is not fed. */
+static void full_sessions_end_the_generation(void **state)
 {
     fixture *f = *state;
     record r = {0};
@@ -217,13 +221,14 @@ static void the_end_of_the_session(void **state)
     assert_int_equal(kvs_session_length(f->session), CONTEXT);
     expect_text(f, &r, r.ids, r.count);
 
-    forget(&r); /* a full session has room for one token that is not fed */
+    forget(&r); /* a full session can still give one token, which is not fed */
     assert_int_equal(kvs_generate(NULL, f->session, NULL, 0, &options, NULL), KVS_OK);
     assert_int_equal(r.count, 1);
     forget(&r);
 }
 
-/* Generating in two calls gives the tokens of one: the second begins with the last token. */
+/* Two calls generate the tokens of one call if the prompt of the second is the last token of the
+ * first. */
 static void generation_continues(void **state)
 {
     fixture *f = *state;
@@ -243,7 +248,7 @@ static void generation_continues(void **state)
     forget(&first);
     assert_int_equal(kvs_generate(NULL, f->session, &last, 1, &options, NULL), KVS_OK);
     assert_memory_equal(first.ids, r.ids + 6, 10 * sizeof *r.ids);
-    forget(&first); /* an empty prompt: the first token again, from the session's logits */
+    forget(&first); /* with an empty prompt the first token comes from the session's logits */
     options.max_tokens = 1;
     assert_int_equal(kvs_generate(NULL, f->session, NULL, 0, &options, NULL), KVS_OK);
     assert_int_equal(first.ids[0], r.ids[15]);
@@ -269,9 +274,9 @@ static void defaults_are_enough(void **state)
     forget(&r);
 }
 
-/* ---- reasons to end ---- */
+/* ---- reasons for the end of a generation ---- */
 
-static void ends_of_texts(void **state)
+static void eos_ends_the_generation(void **state)
 {
     fixture *f = *state;
     const kvs_sampling sampling = sampling_of(0.9);
@@ -282,13 +287,13 @@ static void ends_of_texts(void **state)
     options.max_tokens = 20;
     options.tokenizer = f->tokenizer;
     run(f, &options);
-    for (size_t i = 0; i < first; i++) /* where the token occurs first */
+    for (size_t i = 0; i < first; i++) /* finds the first occurrence of the token */
         if (r.ids[i] == r.ids[first])
             first = i;
     assert_int_equal(kvs_model_set_eos(f->model, (int32_t[]){257, r.ids[first]}, 2, NULL), KVS_OK);
     options.user = &cut;
     assert_int_equal(run(f, &options), KVS_FINISH_EOS);
-    assert_int_equal(cut.count, first + 1); /* the callback gets the EOS, without a text */
+    assert_int_equal(cut.count, first + 1); /* the callback gets the EOS token, which has no text */
     assert_int_equal(cut.ends, 1);
     assert_memory_equal(cut.ids, r.ids, cut.count * sizeof *r.ids);
     expect_text(f, &cut, r.ids, first);
@@ -307,8 +312,9 @@ static void ends_of_texts(void **state)
     forget(&r);
 }
 
-/* Every piece of the text as a stop string: the text ends before its first occurrence. */
-static void stop_strings(void **state)
+/* Pieces of a generated text are used as stop strings: the text then ends before the first
+ * occurrence of the piece. */
+static void stop_strings_end_the_generation(void **state)
 {
     fixture *f = *state;
     const kvs_sampling sampling = sampling_of(0.9);
@@ -329,7 +335,7 @@ static void stop_strings(void **state)
 
         memcpy(stop, all + at, at % 2 ? 4 : 2);
         if (strlen(stop) < (at % 2 ? 4 : 2))
-            continue; /* a NUL */
+            continue; /* the piece contains a NUL */
         options.stops = stops;
         options.stop_count = 2;
         options.user = &cut;
@@ -347,9 +353,9 @@ static void stop_strings(void **state)
     forget(&r);
 }
 
-/* Text that might begin a stop string is handed out at the end, with the token that ends the text
- * or in a call of its own. */
-static void text_that_was_held_back(void **state)
+/* Text that could be the beginning of a stop string is passed to the callback later, at the latest
+ * in a last call without a token. */
+static void text_held_back_is_passed_at_the_end(void **state)
 {
     fixture *f = *state;
     const kvs_sampling sampling = sampling_of(0.9);
@@ -362,7 +368,7 @@ static void text_that_was_held_back(void **state)
     options.max_tokens = 40;
     options.tokenizer = f->tokenizer;
     run(f, &options);
-    for (size_t i = 1; i < 39; i++) /* a token that is a character, the one before it too */
+    for (size_t i = 1; i < 39; i++) /* finds an ASCII character after another one */
         if (r.ids[i] > 0 && r.ids[i] < 128 && r.ids[i - 1] < 128 && r.ids[i + 1] != r.ids[i])
             ascii = i;
     assert_true(ascii > 0);
@@ -379,7 +385,7 @@ static void text_that_was_held_back(void **state)
     forget(&r);
 }
 
-static void callbacks_stop(void **state)
+static void callbacks_can_stop_the_generation(void **state)
 {
     fixture *f = *state;
     const kvs_sampling sampling = sampling_of(0);
@@ -398,9 +404,9 @@ static void callbacks_stop(void **state)
     forget(&r);
 }
 
-/* ---- mistakes ---- */
+/* ---- wrong arguments ---- */
 
-static void mistakes_change_nothing(void **state)
+static void wrong_arguments_change_nothing(void **state)
 {
     fixture *f = *state;
     const size_t live = kvsi_memory_live();
@@ -471,14 +477,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_those_of_the_sampler),
-        WITH_MODEL(the_end_of_the_session),
+        WITH_MODEL(full_sessions_end_the_generation),
         WITH_MODEL(generation_continues),
         WITH_MODEL(defaults_are_enough),
-        WITH_MODEL(ends_of_texts),
-        WITH_MODEL(stop_strings),
-        WITH_MODEL(text_that_was_held_back),
-        WITH_MODEL(callbacks_stop),
-        WITH_MODEL(mistakes_change_nothing),
+        WITH_MODEL(eos_ends_the_generation),
+        WITH_MODEL(stop_strings_end_the_generation),
+        WITH_MODEL(text_held_back_is_passed_at_the_end),
+        WITH_MODEL(callbacks_can_stop_the_generation),
+        WITH_MODEL(wrong_arguments_change_nothing),
         cmocka_unit_test(samplers_refuse_null),
     };
 

@@ -1,4 +1,4 @@
-/* The public session functions.  Chunks of any size give the same logits, and limits are checked. */
+/* The public session functions: chunks of any size give the same logits, and limits are checked. */
 #include "config/config.h"
 #include "infer/session.h"
 #include "session.h"

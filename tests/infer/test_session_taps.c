@@ -67,7 +67,7 @@ static void set(kvs_session *s, size_t layer, unsigned target, size_t head, cons
         fail_msg("%s", err.message);
 }
 
-/* Taps inside [0,1] with the sum 1. */
+/* Sets taps inside [0,1] whose sum is 1, different for every head. */
 static void new_taps(double *taps, const fixture *f, size_t head)
 {
     double sum = 0;
@@ -77,9 +77,10 @@ static void new_taps(double *taps, const fixture *f, size_t head)
     taps[f->window] = (float)(1 - sum);
 }
 
-/* ---- compared with a model that has these taps ---- */
+/* ---- comparison with a model that has these taps ---- */
 
-/* A copy of the model whose head has other taps; forms free, clamp and channel. */
+/* Returns a copy of the model in which one head has other taps.  The form of the shift must be
+ * free, clamp or channel. */
 static kvs_model *changed_model(const fixture *f, size_t layer, unsigned target, size_t head,
                                 const double *taps)
 {
@@ -109,10 +110,11 @@ static kvs_model *changed_model(const fixture *f, size_t layer, unsigned target,
     return model;
 }
 
-/* Prefill, decoding, a rewind, and a copy; all logits of both sessions. */
+/* Uses a session for prefill, decoding, a rewind and a copy, and returns how many rows of logits
+ * were written. */
 static size_t exercise(kvs_session *s, const fixture *f, float (*logits)[VOCAB])
 {
-    /* Long enough that a sliding window drops rows. */
+    /* This is long enough for a sliding window to drop rows. */
     const size_t length = f->model->config.sliding_window > 0 ? 530 : 90;
     kvs_session *copy;
     size_t n = 0;
@@ -172,7 +174,7 @@ static void taps_are_those_of_a_changed_model(void **state)
     }
 }
 
-static void other_forms_windows_and_targets(void **state)
+static void taps_can_be_set_for_other_forms_windows_and_targets(void **state)
 {
     static const kvsi_shift_form forms[] = {KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP, KVSI_SHIFT_CHANNEL};
 
@@ -187,8 +189,9 @@ static void other_forms_windows_and_targets(void **state)
         }
 }
 
-/* ---- the model's own taps ---- */
+/* ---- sessions whose taps are set to those of the model ---- */
 
+/* Sets all taps of these targets to those of the model. */
 static void set_all(kvs_session *s, const fixture *f, unsigned targets)
 {
     for (size_t layer = 0; layer < LAYERS; layer++)
@@ -203,7 +206,7 @@ static void set_all(kvs_session *s, const fixture *f, unsigned targets)
             }
 }
 
-/* Where all channels of a head have the same taps, replacing them by themselves changes no bit. */
+/* If all channels of a head have the same taps, setting these taps changes no bit. */
 static void the_models_taps_change_nothing(void **state)
 {
     static const kvsi_shift_form forms[] = {KVSI_SHIFT_FREE, KVSI_SHIFT_GATE, KVSI_SHIFT_CLAMP};
@@ -224,9 +227,9 @@ static void the_models_taps_change_nothing(void **state)
         }
 }
 
-/* Channels of these forms differ: replacing one head leaves the others as they are, and replacing
- * it by the means of its taps has an effect. */
-static void channels_that_differ(void **state)
+/* In these forms the channels of a head have different taps.  kvs_model_taps() returns their means,
+ * and setting these has an effect on that head only. */
+static void means_of_taps_change_only_their_head(void **state)
 {
     static const kvsi_shift_form forms[] = {KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD};
 
@@ -254,7 +257,8 @@ static void channels_that_differ(void **state)
         assert_memory_not_equal(logits[1], logits[2], sizeof logits[0]);
         kvs_session_free(s);
 
-        s = new_session(f.model, NULL, KVS_DTYPE_F32); /* the same, in one call */
+        /* A new session in which only this head is set gives the same logits. */
+        s = new_session(f.model, NULL, KVS_DTYPE_F32);
         assert_int_equal(kvs_model_taps(taps, NULL, f.model, 0, KVS_SHIFT_K, 0, NULL), KVS_OK);
         set(s, 0, KVS_SHIFT_K, 0, taps);
         feed(s, f.ids, 20, logits[3]);
@@ -264,7 +268,7 @@ static void channels_that_differ(void **state)
     }
 }
 
-/* ---- decoding and company ---- */
+/* ---- decoding, several sessions in a call, and copies ---- */
 
 static void check_decoding(kvsi_shift_form form, kvs_dtype cache, double limit)
 {
@@ -298,9 +302,9 @@ static void decoding_is_prefill(void **state)
         }
 }
 
-/* Sessions with the model's taps, with one set of taps (two of them) and with another, in one call:
- * all logits are those of each session alone.  Sessions with the same taps share a pass. */
-static void check_company(fixture *f)
+/* One call feeds sessions with the model's taps and with different taps.  The logits of each
+ * session have the bits that it has in a call of its own.  Sessions with equal taps share a pass. */
+static void check_several_sessions(fixture *f)
 {
     enum { SESSIONS = 5 };
     const kvs_runner_options options = {.size = sizeof options, .sequences = SESSIONS};
@@ -314,7 +318,7 @@ static void check_company(fixture *f)
         alone[k] = new_session(f->model, NULL, KVS_DTYPE_F32);
         together[k] = new_session(f->model, runner, KVS_DTYPE_F32);
         for (size_t i = 0; i < 2 && k > 0; i++) {
-            /* Sessions 1 and 4 have the same, set in another order. */
+            /* Sessions 1 and 4 have equal taps, which were set in a different order. */
             const size_t head = k == 4 ? 1 - i : i;
 
             new_taps(taps, f, head + (k % 4 == 1 || k == 4 ? 0 : k));
@@ -350,18 +354,18 @@ static void check_company(fixture *f)
     kvs_runner_free(runner);
 }
 
-static void company_is_not_affected(void **state)
+static void taps_do_not_affect_other_sessions(void **state)
 {
     (void)state;
     for (size_t l = 0; support_level(l); l++) {
         fixture f = start(support_level(l), KV, KVSI_SHIFT_FREE, 1, 0);
 
-        check_company(&f);
+        check_several_sessions(&f);
         finish(&f);
     }
 }
 
-/* A copy has the taps, and changing them there does not change the original. */
+/* A copy has the taps of the session, and changing the copy's taps does not change the session. */
 static void copies_are_independent(void **state)
 {
     fixture f = start(NULL, KV, KVSI_SHIFT_GATE, 1, 0);
@@ -392,9 +396,9 @@ static void copies_are_independent(void **state)
     finish(&f);
 }
 
-/* ---- mistakes ---- */
+/* ---- calls that are refused, and memory ---- */
 
-static void files_need_the_models_taps(void **state)
+static void sessions_with_own_taps_cannot_be_saved(void **state)
 {
     fixture f = start(NULL, KV, KVSI_SHIFT_FREE, 1, 0);
     kvs_session *s = new_session(f.model, NULL, KVS_DTYPE_F32);
@@ -413,7 +417,7 @@ static void files_need_the_models_taps(void **state)
     finish(&f);
 }
 
-static void mistakes_are_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     fixture f = start(NULL, KV, KVSI_SHIFT_FREE, 1, 0), data, none;
     kvs_session *s = new_session(f.model, NULL, KVS_DTYPE_F32), *other;
@@ -432,7 +436,8 @@ static void mistakes_are_refused(void **state)
     assert_string_equal(err.message, "tap 1 is nan, expected a finite number");
     assert_int_equal(kvs_session_set_taps(s, 0, KVS_SHIFT_K, 0, large, &err), KVS_E_INVALID);
     assert_int_equal(kvs_session_set_taps(s, 0, KVS_SHIFT_K, 0, NULL, &err), KVS_OK);
-    assert_int_equal(kvsi_memory_live(), live); /* the model's taps need no memory */
+    assert_int_equal(kvsi_memory_live(),
+                     live); /* a session with the model's taps has no memory for taps */
     feed(s, f.ids, 3, NULL);
     assert_int_equal(kvs_session_set_taps(s, 0, KVS_SHIFT_K, 0, taps, &err), KVS_E_INVALID);
     assert_string_equal(err.message,
@@ -478,15 +483,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(taps_are_those_of_a_changed_model),
-        cmocka_unit_test(other_forms_windows_and_targets),
+        cmocka_unit_test(taps_can_be_set_for_other_forms_windows_and_targets),
         cmocka_unit_test(the_models_taps_change_nothing),
-        cmocka_unit_test(channels_that_differ),
+        cmocka_unit_test(means_of_taps_change_only_their_head),
         cmocka_unit_test(decoding_is_prefill),
-        cmocka_unit_test(company_is_not_affected),
+        cmocka_unit_test(taps_do_not_affect_other_sessions),
         cmocka_unit_test(copies_are_independent),
-        cmocka_unit_test_setup_teardown(files_need_the_models_taps, support_dir_setup,
+        cmocka_unit_test_setup_teardown(sessions_with_own_taps_cannot_be_saved, support_dir_setup,
                                         support_dir_teardown),
-        cmocka_unit_test(mistakes_are_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(steps_do_not_allocate),
     };
 

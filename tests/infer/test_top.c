@@ -1,5 +1,6 @@
-/* The best tokens after each token and the log-probabilities of the tokens themselves: they are
- * those of the logits, however tokens are fed. */
+/* Results that a feed returns for each token: the most likely next tokens, and log-probabilities.
+ * They agree with the logits, and their bits do not depend on how the tokens are split into calls
+ * and passes. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -24,7 +25,7 @@ typedef struct fixture {
 
 static fixture start(const char *level)
 {
-    /* Wide enough that the bits of a product differ between few and many rows. */
+    /* At this width the bits of a product differ between few and many rows. */
     static const support_sizes sizes = {.vocab = VOCAB, .dim = 64, .ffn = 64, .context = CONTEXT};
     const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1),
                                       .kv_heads = 2};
@@ -71,16 +72,17 @@ static results *new_results(void)
 {
     results *r = test_malloc(sizeof *r);
 
-    memset(r, 0x55, sizeof *r); /* nothing that a result could be */
+    memset(r, 0x55, sizeof *r); /* no result has this value */
     return r;
 }
 
-/* A feed of the tokens `at` to `at` + count - 1, with next tokens as targets. */
+/* Returns a feed of the tokens `at` to `at` + count - 1, which asks for no results. */
 static kvs_feed feed_of(const fixture *f, kvs_session *s, size_t at, size_t count)
 {
     return (kvs_feed){.size = sizeof(kvs_feed), .session = s, .ids = f->ids + at, .count = count};
 }
 
+/* Asks for all results; the target of each token is the next one. */
 static void ask(kvs_feed *feed, const fixture *f, results *r, size_t at, size_t top)
 {
     feed->targets = f->ids + at + 1;
@@ -100,8 +102,8 @@ static void feed_one(const kvs_feed *feed)
         fail_msg("%s", err.message);
 }
 
-/* Calls of these sizes, the last ones repeated: passes of few and of many tokens, calls of several
- * passes. */
+/* Numbers of tokens in consecutive calls; after the last number all calls have the first one.  Some
+ * passes have few tokens and some have many, and some calls take several passes. */
 static const size_t splits[][6] = {{LENGTH}, {1}, {8, 40}, {9, 1, 1, 8, 20, 2}, {256, 7}};
 
 enum { SPLITS = sizeof splits / sizeof *splits };
@@ -113,9 +115,9 @@ static size_t call_size(const size_t *split, size_t call, size_t at)
     return count < LENGTH - at ? count : LENGTH - at;
 }
 
-/* ---- compared with the logits ---- */
+/* ---- comparison with the logits ---- */
 
-/* `logits` are those of the row. */
+/* Compares two values that were computed from the same row of logits. */
 static void expect_near(double found, double expected, const float *logits)
 {
     double largest = 1;
@@ -126,7 +128,7 @@ static void expect_near(double found, double expected, const float *logits)
         fail_msg("%.9g, expected %.9g; the largest logit is %.3g", found, expected, largest);
 }
 
-/* logits[at] = those after token `at`, fed one by one */
+/* Feeds the tokens one by one; logits[at] receives the logits after token `at`. */
 static void logits_of_all(const fixture *f, float (*logits)[VOCAB])
 {
     kvs_session *s = new_session(f, NULL);
@@ -136,8 +138,8 @@ static void logits_of_all(const fixture *f, float (*logits)[VOCAB])
     kvs_session_free(s);
 }
 
-/* Rounding may change the order of tokens that are almost equally likely: their log-probabilities
- * then agree. */
+/* Checks the most likely tokens after token `at`.  Rounding may change the order of tokens that are
+ * almost equally likely, so only their log-probabilities are compared. */
 static void expect_top(const results *r, size_t at, size_t top, const float *logits)
 {
     double best[VOCAB], last = 0;
@@ -192,11 +194,12 @@ static void results_are_those_of_the_logits(void **state)
     on_every_level(check_all_splits);
 }
 
-/* ---- the same bits ---- */
+/* ---- bits of log-probabilities ---- */
 
-/* The log-probability of a token is that of the same token as a target of the one before it, also
- * if that was in another call; those of the best tokens are those of the same tokens as targets.
- * Whatever else is asked for makes no difference. */
+/* There are three ways to ask for the log-probability of a token: as a target of the token before
+ * it, as the token's own log-probability, and as one of the most likely tokens.  All have the same
+ * bits, also if the token before was fed in another call.  Other results in the same feed do not
+ * change them. */
 static void check_bits(fixture *f)
 {
     for (size_t i = 0; i < SPLITS; i++) {
@@ -237,7 +240,7 @@ static void check_bits(fixture *f)
         assert_memory_equal(all->own, own->own, sizeof own->own);
         for (size_t at = 0; at < LENGTH; at++)
             assert_true(all->top_logprobs[at * TOP + 1] == second->logprobs[at]);
-        for (size_t at = 0; at < LENGTH; at++) /* few targets */
+        for (size_t at = 0; at < LENGTH; at++) /* one of 50 tokens has a target */
             assert_true(own->logprobs[at] == (at % 50 == 49 ? all->logprobs[at] : 0));
         for (int k = 0; k < 5; k++)
             kvs_session_free(s[k]);
@@ -248,13 +251,13 @@ static void check_bits(fixture *f)
     }
 }
 
-static void log_probabilities_are_those_of_targets(void **state)
+static void all_ways_to_ask_give_the_same_bits(void **state)
 {
     (void)state;
     on_every_level(check_bits);
 }
 
-/* The same with quantized weights, which stay in their file. */
+/* Returns the model of the fixture with quantized weights, which are used from the mapped file. */
 static kvs_model *quantized(const fixture *f, uint32_t type)
 {
     kvs_load_options mapped = {.size = sizeof mapped, .mapped = 1};
@@ -273,7 +276,7 @@ static kvs_model *quantized(const fixture *f, uint32_t type)
     return opened;
 }
 
-static void quantized_weights(void **state)
+static void quantized_weights_give_the_same_bits(void **state)
 {
     static const uint32_t types[] = {8, 2}; /* Q8_0, Q4_0 */
 
@@ -289,9 +292,9 @@ static void quantized_weights(void **state)
         }
 }
 
-/* Other sessions in the pass, which ask for other things, change nothing.  They have more than 8
- * tokens, so that passes with and without company have many. */
-static void check_company(fixture *f)
+/* Other sessions in the same pass, which ask for other results, change no bit.  All feeds have more
+ * than 8 tokens, so that every pass has many rows. */
+static void check_shared_passes(fixture *f)
 {
     const kvs_runner_options options = {.size = sizeof options, .sequences = 3, .tokens = 100};
     results *alone = new_results(), *together = new_results(), *other = new_results();
@@ -316,7 +319,7 @@ static void check_company(fixture *f)
     assert_memory_equal(alone->logprobs, together->logprobs, 90 * sizeof *alone->logprobs);
     assert_memory_equal(alone->top_ids, together->top_ids, 90 * TOP * sizeof *alone->top_ids);
     assert_memory_equal(alone->top_logprobs, together->top_logprobs, 90 * TOP * sizeof(double));
-    assert_int_equal(alone->top_ids[90 * TOP], 0x55555555); /* nothing beyond the end */
+    assert_int_equal(alone->top_ids[90 * TOP], 0x55555555); /* nothing is written after the end */
     for (int k = 0; k < 4; k++)
         kvs_session_free(s[k]);
     kvs_runner_free(runner);
@@ -325,13 +328,14 @@ static void check_company(fixture *f)
     test_free(other);
 }
 
-static void company_changes_nothing(void **state)
+static void other_sessions_in_a_pass_change_nothing(void **state)
 {
     (void)state;
-    on_every_level(check_company);
+    on_every_level(check_shared_passes);
 }
 
-/* Many sessions whose last tokens were in passes of few and of many tokens. */
+/* The first token of a feed gets its own log-probability from the last pass of its session, which
+ * had few or many tokens.  Session 3 is empty. */
 static void first_tokens_of_many_sessions(void **state)
 {
     enum { SESSIONS = 14 };
@@ -367,7 +371,8 @@ static void first_tokens_of_many_sessions(void **state)
     finish(&f);
 }
 
-/* Copies and files continue with the same bits; a rewind feeds up to 64 tokens again. */
+/* Copies and loaded sessions continue with the same bits.  A rewind feeds up to 64 tokens again,
+ * which may change the rounding. */
 static void copies_and_files_continue(void **state)
 {
     fixture f = start(NULL);
@@ -404,7 +409,8 @@ static void copies_and_files_continue(void **state)
 
 /* ---- sizes and memory ---- */
 
-/* All tokens, in slices of rows, and more than there are. */
+/* Asks for as many tokens as the vocabulary has, which takes several slices of rows, and then for
+ * more than it has. */
 static void check_large_tops(fixture *f)
 {
     results *r = new_results();
@@ -470,9 +476,10 @@ static void steps_do_not_allocate(void **state)
     finish(&f);
 }
 
-/* ---- structs and mistakes ---- */
+/* ---- struct sizes and wrong arguments ---- */
 
-/* Feeds of a larger struct, whose unknown fields are 0, and of a smaller one. */
+/* Feeds may be structs of an older, smaller version, or of a newer, larger one if the fields that
+ * this version does not know are 0. */
 static void feeds_of_other_sizes(void **state)
 {
     struct larger {
@@ -513,7 +520,7 @@ static void feeds_of_other_sizes(void **state)
     finish(&f);
 }
 
-static void mistakes_are_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     fixture f = start(NULL);
     kvs_session *s = new_session(&f, NULL);
@@ -546,7 +553,7 @@ static void mistakes_are_refused(void **state)
     finish(&f);
 }
 
-/* ---- kvs_logits_top ---- */
+/* ---- kvs_logits_top() ---- */
 
 static void the_top_of_logits(void **state)
 {
@@ -581,16 +588,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_the_logits),
-        cmocka_unit_test(log_probabilities_are_those_of_targets),
-        cmocka_unit_test_setup_teardown(quantized_weights, support_dir_setup, support_dir_teardown),
-        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(all_ways_to_ask_give_the_same_bits),
+        cmocka_unit_test_setup_teardown(quantized_weights_give_the_same_bits, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test(other_sessions_in_a_pass_change_nothing),
         cmocka_unit_test(first_tokens_of_many_sessions),
         cmocka_unit_test_setup_teardown(copies_and_files_continue, support_dir_setup,
                                         support_dir_teardown),
         cmocka_unit_test(tops_of_any_size),
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(feeds_of_other_sizes),
-        cmocka_unit_test(mistakes_are_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(the_top_of_logits),
     };
 
