@@ -15,14 +15,14 @@ if command -v nm >/dev/null; then
     grep -q ' kvs_train\b' needed || fail "the command does not use the shared library"
 fi
 
-# Runs both commands, each in its own folder.
-run() { # ARGUMENT...
+# run ARGUMENT...: runs both commands, each in its own folder.
+run() {
     (cd static && "$KVSHIFT" "$@" >out 2>err) || fail "kvshift $*: $(cat static/err)"
     (cd public && "$KVSHIFT_PUBLIC" "$@" >out 2>err) || fail "kvshift-public $*: $(cat public/err)"
 }
 
-# The same, and both must print the same.
-same() { # ARGUMENT...
+# same ARGUMENT...: runs both commands and compares what they print.
+same() {
     run "$@"
     [[ -s public/out ]] || fail "'$*' prints nothing"
     cmp static/out public/out || fail "'$*' prints something else"

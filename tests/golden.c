@@ -17,7 +17,7 @@ typedef struct golden {
     kvs_model_config config;
     kvsi_safetensors *body, *file;
     kvs_batch batch; /* `starts` is owned, the rest is a view into the file */
-    int drops;       /* whether the pass has dropout; if so, its mask */
+    int drops;       /* whether the pass has dropout */
     support_dropout dropout;
     double loss; /* sum over the rows with a target */
 } golden;

@@ -34,7 +34,7 @@ static void test_model_settings(void **state)
 
         check_setting(setting);
         expect_ok(kvs_model_config_get(value, sizeof value, config, setting->name, &err));
-        if (strcmp(setting->name, "vocab") != 0) /* 0 until it is set, which is too small */
+        if (strcmp(setting->name, "vocab") != 0) /* its default is 0, which cannot be set */
             expect_ok(kvs_model_config_set(config, setting->name, value, &err));
         assert_true((!isnan(kvs_model_config_number(config, setting->name))) == number);
     }
@@ -137,7 +137,8 @@ static void test_model_set(void **state)
     expect_invalid("dim", kvs_model_config_set_number(config, "dim", INFINITY, &err));
     expect_invalid("tied", kvs_model_config_set_number(config, "tied", 2, &err));
     expect_invalid("shift", kvs_model_config_set_number(config, "shift", 1, &err));
-    assert_true(kvs_model_config_number(config, "dim") == API_DIM); /* nothing changed */
+    /* The failed calls changed nothing. */
+    assert_true(kvs_model_config_number(config, "dim") == API_DIM);
     expect_ok(kvs_model_config_set_number(config, "tied", 1, &err));
     assert_true(kvs_model_config_number(config, "tied") == 1);
 
@@ -219,7 +220,8 @@ static void test_train_config(void **state)
     expect_needed(config, kvs_train_config_check(NULL, &err));
     expect_ok(kvs_train_config_check(config, &err));
     expect_ok(kvs_train_config_set_number(config, "accumulate", 3, &err));
-    expect_invalid("accumulate", kvs_train_config_check(config, &err)); /* batches of 128 */
+    /* 3 does not divide the batch. */
+    expect_invalid("accumulate", kvs_train_config_check(config, &err));
 
     expect_nan(kvs_learning_rate(NULL, 1));
     assert_true(kvs_learning_rate(config, 1) > 0);

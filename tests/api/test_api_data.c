@@ -1,4 +1,4 @@
-/* Data of the caller: arrays and callbacks. */
+/* Data in arrays and from callbacks of the caller. */
 #include "api.h"
 
 static const int32_t ids[] = {1, 2, 3, 4, 5, 6}, targets[] = {2, 3, -1, 5, 6, -1};
@@ -44,7 +44,7 @@ static void test_arrays(void **state)
     batch = two(), batch.targets = below, refuse(batch, "-2");
     batch = two();
     expect_no_handle(data, KVS_E_INVALID, "6",
-                     kvs_data_create_arrays(&data, &batch, NULL, 6, &err)); /* an id is 6 */
+                     kvs_data_create_arrays(&data, &batch, NULL, 6, &err)); /* 6 is an id */
     expect_ok(kvs_data_create_arrays(&data, &batch, NULL, 0, &err));
     assert_int_equal(kvs_data_vocab(data), 7);
     assert_int_equal(kvs_data_max_length(data), 3);

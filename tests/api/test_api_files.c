@@ -26,7 +26,7 @@ static void test_describe(void **state)
     expect_ok(kvs_model_describe(&info, api_dir, &err));
     assert_string_equal(info.format, "safetensors");
     assert_int_equal(info.files, 1);
-    assert_int_equal(info.bytes, 77); /* beyond the caller's struct */
+    assert_int_equal(info.bytes, 77); /* not a field of the smaller struct */
     expect_ok(kvs_model_describe(&wide.info, api_dir, &err));
     assert_int_equal(wide.info.size, sizeof wide);
     assert_true(wide.info.bytes > 0);
@@ -87,7 +87,8 @@ static void test_convert(void **state)
     expect_init(kvs_convert_options);
     expect_ok(kvs_model_save(api_model, api_dir, &err));
     expect_needed(out, kvs_convert(NULL, api_dir, NULL, &err));
-    expect_invalid("config", kvs_convert(api_path("a.gguf"), NULL, NULL, &err)); /* from nothing */
+    /* There is neither an input nor a configuration. */
+    expect_invalid("config", kvs_convert(api_path("a.gguf"), NULL, NULL, &err));
     assert_int_not_equal(kvs_convert("", api_dir, NULL, &err), KVS_OK);
     expect_status(KVS_E_IO, "no-such-file",
                   kvs_convert(api_path("a.gguf"), api_path("no-such-file"), NULL, &err));
@@ -101,18 +102,18 @@ static void test_convert(void **state)
     options.threads = -1;
     expect_invalid("thread", kvs_convert(api_path("a.gguf"), api_dir, &options, &err));
     options.threads = 1;
-    options.config = config; /* with an input */
+    options.config = config; /* not allowed with an input */
     expect_invalid("config", kvs_convert(api_path("a.gguf"), api_dir, &options, &err));
     expect_ok(kvs_convert(api_path("random.gguf"), NULL, &options, &err));
     options.config = NULL;
-    options.format = KVS_FORMAT_LLAMA2C; /* has no shift */
+    options.format = KVS_FORMAT_LLAMA2C; /* this format cannot hold a shift */
     expect_status(KVS_E_UNSUPPORTED, "", kvs_convert(api_path("a.bin"), api_dir, &options, &err));
     options.format = KVS_FORMAT_AUTO;
     options.progress = stop_bytes;
     options.user = &called;
     expect_status(KVS_E_STOPPED, "", kvs_convert(api_path("a.gguf"), api_dir, &options, &err));
     assert_int_equal(called, 1);
-    assert_int_not_equal(access(api_path("a.gguf"), F_OK), 0); /* complete or absent */
+    assert_int_not_equal(access(api_path("a.gguf"), F_OK), 0); /* there is no partial file */
     expect_ok(kvs_convert(api_path("a.gguf"), api_dir, NULL, &err));
     expect_status(KVS_E_EXISTS, "a.gguf", kvs_convert(api_path("a.gguf"), api_dir, NULL, &err));
     expect_sizes(kvs_convert_options, offsetof(kvs_convert_options, threads), p->overwrite = 1,
@@ -201,7 +202,7 @@ static void test_corpus_build(void **state)
     options.valid = NAN;
     expect_invalid("valid", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.valid = 0;
-    options.eos = KVS_EOS_YES; /* bytes have none */
+    options.eos = KVS_EOS_YES; /* the tokenizer "bytes" has no EOS */
     expect_invalid("EOS", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.eos = (kvs_eos)9;
     expect_invalid("eos", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
@@ -219,7 +220,7 @@ static void test_corpus_build(void **state)
                  (void)0);
 }
 
-/* Two documents; `valid` of them are for validation. */
+/* Builds a corpus of two documents, `valid` of which are for validation. */
 static kvs_corpus *built(double valid)
 {
     const char *files[1];
@@ -276,7 +277,7 @@ static void test_corpus(void **state)
 
     expect_needed(corpus, kvs_corpus_hold_out(NULL, 0.5, &err));
     expect_invalid("", kvs_corpus_hold_out(corpus, NAN, &err));
-    expect_invalid("", kvs_corpus_hold_out(corpus, 0.5, &err)); /* a folder of ours was split */
+    expect_invalid("", kvs_corpus_hold_out(corpus, 0.5, &err)); /* not a single file */
 
     assert_non_null(strstr(kvs_corpus_source(corpus, 0, &bytes, &checksum), "two.txt"));
     assert_int_equal(bytes, 29);

@@ -30,7 +30,7 @@ static void test_bench_models(void **state)
     expect_no_handle(config, KVS_E_INVALID, "huge", kvs_bench_model_config(&config, "huge", &err));
 }
 
-/* The machine itself is measured by the tests of the command, which takes seconds. */
+/* Measuring the machine takes seconds; the tests of the command do that. */
 static void test_bench_machine(void **state)
 {
     kvs_bench_machine *machine = malloc(sizeof *machine);
@@ -87,7 +87,8 @@ static void test_bench_training(void **state)
     options.length = 4;
     expect_ok(kvs_bench_training_create(&bench, api_runtime, &options, &err));
     expect_needed(bench, kvs_bench_training_round(&round, NULL, &err));
-    expect_invalid("round", kvs_bench_training_get(result, bench, &err)); /* nothing measured */
+    /* No round has been measured. */
+    expect_invalid("round", kvs_bench_training_get(result, bench, &err));
     for (int i = 0; i < KVS_BENCH_WARMUP + 1; i++)
         expect_ok(kvs_bench_training_round(i == 0 ? NULL : &round, bench, &err));
     expect_needed(bench, kvs_bench_training_get(result, NULL, &err));
@@ -367,7 +368,7 @@ static void test_experiments(void **state)
     expect_null(kvs_repro_claim(repro, 0));
     assert_true(kvs_repro_seconds(repro) >= 0);
     expect_needed(repro, kvs_repro_run(&finished, NULL, &err));
-    expect_invalid("", kvs_repro_run(&finished, repro, &err)); /* a plan without a folder */
+    expect_invalid("", kvs_repro_run(&finished, repro, &err)); /* the experiment has no folder */
     kvs_repro_free(repro);
 
     options.out = api_path("experiment");

@@ -339,7 +339,7 @@ static void test_reports(void **state)
     expect_null(kvs_report_text(NULL));
     expect_needed(report, kvs_report_write(NULL, &options, &err));
     expect_needed(options, kvs_report_write(report, NULL, &err));
-    expect_ok(kvs_report_write(report, &options, &err)); /* nothing to write */
+    expect_ok(kvs_report_write(report, &options, &err)); /* no file is requested */
     options.json = api_path("no-folder/report.json");
     expect_status(KVS_E_IO, "no-folder", kvs_report_write(report, &options, &err));
     options.json = api_path("report.json");

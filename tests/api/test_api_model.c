@@ -122,7 +122,7 @@ static void test_retrofit(void **state)
                      kvs_model_retrofit(&model, api_runtime, NULL, config, &err));
     expect_no_handle(model, KVS_E_INVALID, "config is NULL",
                      kvs_model_retrofit(&model, api_runtime, plain, NULL, &err));
-    expect_no_handle(model, KVS_E_INVALID, "shift", /* it has one already */
+    expect_no_handle(model, KVS_E_INVALID, "shift", /* the model already has a shift */
                      kvs_model_retrofit(&model, api_runtime, api_model, config, &err));
     expect_ok(kvs_model_retrofit(&model, api_runtime, plain, config, &err));
     kvs_model_free(model);

@@ -1,4 +1,4 @@
-/* Ranks: here always one. */
+/* The MPI calls, with a single rank. */
 #include "api.h"
 
 #include <kvshift/kvshift_mpi.h>

@@ -63,7 +63,7 @@ static void test_levels(void **state)
         best |= usable;
     }
     assert_true(count >= 1);
-    assert_true(best); /* the last one runs everywhere */
+    assert_true(best); /* the last level runs on every machine */
     expect_null(kvs_cpu_level_name(count, NULL));
     expect_null(kvs_cpu_level_name(SIZE_MAX, &usable));
 }

@@ -122,7 +122,8 @@ static void test_generate(void **state)
     expect_needed(session, kvs_generate(&finish, NULL, prompt, 2, &options, &err));
     expect_needed(prompt, kvs_generate(&finish, session, NULL, 2, &options, &err));
     expect_invalid("20", kvs_generate(&finish, session, wrong, 1, &options, &err));
-    expect_invalid("", kvs_generate(&finish, session, NULL, 0, &options, &err)); /* nothing yet */
+    /* The prompt and the session are empty. */
+    expect_invalid("", kvs_generate(&finish, session, NULL, 0, &options, &err));
     expect_status(KVS_E_LIMIT, "16",
                   kvs_generate(&finish, session, many, API_CONTEXT + 1, &options, &err));
     options.stops = stops;
@@ -150,7 +151,7 @@ static void test_generate(void **state)
     assert_int_equal(tokens, 3);
     assert_int_equal(kvs_session_length(session), 2 + 3 - 1);
     tokens = 0;
-    options.max_tokens = 0; /* until the session is full */
+    options.max_tokens = 0; /* no limit: ends when the session is full */
     expect_ok(kvs_generate(NULL, session, NULL, 0, &options, &err));
     assert_true(tokens > 0);
     kvs_session_reset(session);

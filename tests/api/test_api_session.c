@@ -227,7 +227,7 @@ static void test_runner(void **state)
     expect_ok(kvs_runner_feed(runner, NULL, 0, &err));
     feeds[1].session = NULL;
     expect_invalid("1", kvs_runner_feed(runner, feeds, 2, &err));
-    feeds[1].session = a; /* twice */
+    feeds[1].session = a; /* the same session twice */
     expect_invalid("1", kvs_runner_feed(runner, feeds, 2, &err));
     feeds[1].session = b;
     feeds[1].ids = NULL;

@@ -33,8 +33,8 @@ static void test_build(void **state)
     assert_non_null(build->openmp);
 }
 
-/* abidiff does not see the constants of enums without a name, and removals of others would be
- * reported only if a function uses the type. */
+/* abidiff does not compare enums without a name, and reports changes of a named enum only if a
+ * function uses its type. */
 static void test_constants(void **state)
 {
     (void)state;

@@ -151,7 +151,8 @@ static void test_encode_pair(void **state)
     expect_no_handle(
         ids, KVS_E_INVALID, "continuation is NULL",
         kvs_tokenizer_encode_pair(&ids, &count, &context, bytes, "a", 1, NULL, 1, &err));
-    /* No BOS or EOS for an empty context, and nothing to score. */
+    /* Without BOS and EOS, an empty context has no token that could predict the first one.  An
+     * empty continuation has no token to score. */
     expect_no_handle(ids, KVS_E_INVALID, "",
                      kvs_tokenizer_encode_pair(&ids, &count, &context, bytes, "", 0, "b", 1, &err));
     expect_no_handle(ids, KVS_E_INVALID, "",
@@ -200,7 +201,7 @@ static void test_detokenizer(void **state)
     assert_int_equal(size, 0);
     expect_ok(kvs_detokenizer_add(&text, &size, d, ids, 3, &err));
     assert_int_equal(size, 1);
-    assert_int_equal(text[0], 'a'); /* EN may begin a stop string */
+    assert_int_equal(text[0], 'a'); /* "EN" may begin a stop string and is held back */
     assert_int_equal(kvs_detokenizer_stopped(d), 0);
     expect_ok(kvs_detokenizer_add(&text, &size, d, ids + 3, 2, &err));
     assert_int_equal(size, 0);
@@ -255,7 +256,7 @@ static void test_train(void **state)
     expect_no_handle(tokenizer, KVS_E_INVALID, "thread",
                      kvs_tokenizer_train(&tokenizer, files, 1, &options, &err));
     options.threads = 1;
-    options.vocab = 255; /* not even the bytes */
+    options.vocab = 255; /* less than the number of bytes */
     expect_no_handle(tokenizer, KVS_E_INVALID, "25",
                      kvs_tokenizer_train(&tokenizer, files, 1, &options, &err));
     options.vocab = SIZE_MAX;

@@ -1,4 +1,4 @@
-/* Activations. */
+/* Activations of a model. */
 #include "api.h"
 
 static int count_visits(void *user, const kvs_activation *activation)
@@ -64,7 +64,7 @@ static void test_trace(void **state)
                   kvs_model_trace(api_model, ids, 3, NULL, 0, stop, &visits, &err));
     assert_int_equal(visits, all + 1);
 
-    /* A layer by number, one past the last, and all of them. */
+    /* Names with the number of a layer, with a number that is too large, and with "*". */
     one[0] = name;
     visits = 0;
     snprintf(name, sizeof name, "blocks.%d.attn.hook_pattern", API_LAYERS - 1);

@@ -92,7 +92,7 @@ static void test_steps(void **state)
                  kvs_trainer_step_batch(&record, trainer, o, &err), (void)0);
     kvs_trainer_free(trainer);
 
-    /* Without data there are only the caller's batches. */
+    /* A trainer without data can only train on batches of the caller. */
     expect_ok(kvs_trainer_create(&trainer, api_model, NULL, config, &err));
     expect_invalid("data", kvs_trainer_step(&record, trainer, &err));
     batch = two();
@@ -109,7 +109,7 @@ static void test_too_many(void **state)
     double loss;
 
     (void)state;
-    batch.sequences = 3; /* "batch" is 2 */
+    batch.sequences = 3; /* more than the setting "batch" */
     batch.starts = three;
     expect_ok(kvs_trainer_create(&trainer, api_model, NULL, config, &err));
     expect_status(KVS_E_LIMIT, "3", kvs_trainer_step_batch(&record, trainer, &batch, &err));
@@ -136,7 +136,7 @@ static void test_evaluate(void **state)
     evaluation.size = offsetof(kvs_evaluation, buckets);
     evaluation.buckets = 77;
     expect_ok(kvs_trainer_evaluate(&evaluation, trainer, 2, &err));
-    assert_int_equal(evaluation.buckets, 77); /* beyond the caller's struct */
+    assert_int_equal(evaluation.buckets, 77); /* not a field of the smaller struct */
     assert_true(evaluation.loss > 0);
     expect_ok(kvs_trainer_evaluate(&wide.evaluation, trainer, 2, &err));
     assert_int_equal(wide.evaluation.size, sizeof wide);
@@ -189,7 +189,7 @@ static void test_checkpoints(void **state)
     expect_needed(dir, kvs_trainer_save(trainer, NULL, 0, &err));
     expect_needed(trainer, kvs_trainer_load(&step, NULL, api_path("ckpt"), &err));
     expect_needed(dir, kvs_trainer_load(&step, trainer, NULL, &err));
-    expect_ok(kvs_trainer_load(&step, trainer, api_path("ckpt"), &err)); /* there is none */
+    expect_ok(kvs_trainer_load(&step, trainer, api_path("ckpt"), &err)); /* no checkpoint yet */
     assert_int_equal(step, 0);
     expect_ok(kvs_trainer_step(NULL, trainer, &err));
     expect_status(KVS_E_IO, "file",

@@ -1,4 +1,5 @@
-/* Options whose values are in a configuration of the library, which is set and read by name. */
+/* Options of a command whose values are kept in a configuration of the library.  The command sets
+ * and reads them by name. */
 #include "base/memory.h"
 #include "cli/options/options_config.h"
 #include "support.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a configuration that can only be set and read by name ----------------------------------- */
+/* ---- a library with two kinds of configurations, which are set and read by name -------------- */
 
 enum { SETTINGS = 7, VALUE_SIZE = 64 };
 
@@ -72,7 +73,7 @@ typedef struct named {
     char values[SETTINGS][VALUE_SIZE];
 } named;
 
-static size_t live; /* configurations */
+static size_t live; /* number of configurations that were created and not freed */
 
 static const kvs_setting *setting_at(size_t part, size_t index)
 {
@@ -146,11 +147,11 @@ static const kvsi_library_config library = {
     .access = {.set = set, .get = get},
 };
 
-/* ---- a command with it ----------------------------------------------------------------------- */
+/* ---- a command with these configurations ----------------------------------------------------- */
 
 typedef struct try_settings {
     const char *out;
-    named *model, *tasks[2]; /* there is only one task */
+    named *model, *tasks[2]; /* the library has one task, so that the second is NULL */
 } try_settings;
 
 static const kvsi_setting rows[] = {
@@ -191,7 +192,7 @@ static void forget(void)
     kvsi_options_free_configs(&command, &values);
 }
 
-/* Parses words, ended by NULL, into fresh settings. */
+/* Parses words into new settings; the list of words ends with NULL. */
 static kvs_status parse(const char *first, ...)
 {
     static char *words[16];
@@ -237,7 +238,7 @@ static void options_set_the_configuration(void **state)
     expect_text("rate", "0.25");
     expect_text("slopes", "1,0.5");
     expect_text("layers", "3");
-    assert_string_equal(values.model->values[find(0, "bare")], "1"); /* as it was given */
+    assert_string_equal(values.model->values[find(0, "bare")], "1"); /* what set() received */
     assert_null(values.tasks[1]);
     assert_int_equal(live, 2);
     forget();
@@ -255,7 +256,7 @@ static void rows_are_those_of_the_library(void **state)
     assert_string_equal(rate.placeholder, "X");
     assert_string_equal(rate.group, "Work");
     assert_int_equal(layers.kind, KVSI_SETTING_SIZES);
-    assert_string_equal(layers.group, "Other task"); /* of the table */
+    assert_string_equal(layers.group, "Other task"); /* the table of options replaces it */
     assert_int_equal(form.use, KVSI_RESULT);
     assert_null(kvsi_library_row(&library, 0, SETTINGS, 0).name);
     assert_null(kvsi_library_row(&library, 2, 0, 0).name);
@@ -361,7 +362,7 @@ static void values_are_written_as_json(void **state)
     }
 }
 
-static void help_lists_them(void **state)
+static void help_lists_the_options(void **state)
 {
     static const char *const order[] = {
         "\nModel:\n  --form NAME             form: free or gate (default: free)\n",
@@ -403,7 +404,7 @@ int main(void)
         cmocka_unit_test(values_are_compared_and_copied),
         cmocka_unit_test(defaults_are_recognised),
         cmocka_unit_test(values_are_written_as_json),
-        cmocka_unit_test(help_lists_them),
+        cmocka_unit_test(help_lists_the_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, end);

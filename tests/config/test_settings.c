@@ -29,11 +29,11 @@ static kvs_err err;
 typedef struct setting_table {
     const kvsi_settings *table;
     const kvsi_library_config *config; /* the same settings, as the command has them */
-    size_t offset;                     /* of the handle within kvsi_train_options */
+    size_t offset;                     /* where kvsi_train_options has the configuration */
     const char *task;                  /* the task of the settings; NULL = every run */
 } setting_table;
 
-enum { INDUCTION, NGRAM, HOPK, IGSM }; /* parts of the tasks */
+enum { INDUCTION, NGRAM, HOPK, IGSM }; /* indices of tasks */
 
 #define TASK(table, part) (table), &kvsi_task_configs, offsetof(kvsi_train_options, tasks[part])
 
@@ -63,7 +63,7 @@ static void free_options(kvsi_train_options *s)
     kvsi_options_free_configs(&kvsi_train_command, s);
 }
 
-/* The row for values in a kvsi_train_options. */
+/* Returns the row with access to the values in a kvsi_train_options. */
 static kvsi_setting row_in_options(const setting_table *of, const kvsi_setting *row)
 {
     kvsi_setting named = *row;
@@ -360,8 +360,8 @@ static const struct {
     {"string", "hops", "0"},
 };
 
-/* A small run of the row's task with that value, and the same run without it.  The caller releases
- * both. */
+/* Makes the options of a small run of the row's task with that value, and of the same run without
+ * it.  The caller releases both. */
 static void set_pair(const setting_table *of, const kvsi_setting *row, const char *value,
                      kvsi_train_options *with, kvsi_train_options *without)
 {
@@ -653,7 +653,7 @@ static void every_row_that_changes_results_labels_reports(void **state)
 
 /* ---- the rows themselves --------------------------------------------------------------------- */
 
-/* The row of the command has everything that the library's own has. */
+/* Checks that the row of the command has everything that the row of the library has. */
 static void check_public_row(const kvsi_setting *row)
 {
     const size_t index = kvsi_command_index(&kvsi_train_command, row->name);
@@ -693,7 +693,7 @@ static void rows_are_complete(void **state)
 
     (void)state;
     for_all_rows(check_row);
-    while (kvs_task_name(tasks)) { /* every task has its table, and room in the command */
+    while (kvs_task_name(tasks)) { /* every task has a table and fits into the options */
         assert_string_equal(kvs_task_name(tasks), tables[ARRAY_SIZE(tables) - 4 + tasks].task);
         tasks++;
     }

@@ -1,5 +1,5 @@
-/* Data of the caller's arrays: what is drawn is what was given, every epoch has every sequence once
- * in another order, and nothing that is wrong in the arrays gets past the check. */
+/* Data in arrays of the caller.  The sequences that are drawn are those of the arrays, every epoch
+ * has every sequence once in another order, and wrong arrays are refused. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/task.h"
@@ -10,7 +10,7 @@
 
 enum { SEQUENCES = 5, ROWS = 15, LONGEST = 6, VOCAB = 20 };
 
-/* Lengths 2, 1, 6, 4, 2. */
+/* The lengths are 2, 1, 6, 4 and 2. */
 static const size_t starts[] = {0, 2, 3, 9, 13, ROWS};
 static const int32_t ids[ROWS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int32_t targets[ROWS] = {-1, 7, 8, -1, -1, -1, -1, -1, 9, 1, 2, 3, 4, 19, -1};
@@ -40,7 +40,7 @@ static kvs_data *make(const kvs_batch *train, const kvs_batch *valid, size_t voc
     return data;
 }
 
-/* ---- what is drawn --------------------------------------------------------------------------- */
+/* ---- sequences that are drawn ---------------------------------------------------------------- */
 
 typedef struct drawn {
     int32_t ids[LONGEST], targets[LONGEST];
@@ -57,7 +57,7 @@ static drawn draw(const kvs_data *data, uint64_t seed, kvs_stream stream, uint64
     return d;
 }
 
-/* The sequence that starts with an id; all start with different ones. */
+/* Returns the number of the sequence that was drawn; all start with different ids. */
 static size_t number_of(const drawn *d)
 {
     for (size_t s = 0; s < SEQUENCES; s++)
@@ -107,7 +107,7 @@ static void without_targets_the_next_id_is_the_target(void **state)
         assert_int_equal(d.targets[i], i < 5 ? ids[2 + i + 1] : -1);
         assert_int_equal(d.scored[i], 0);
     }
-    assert_int_equal(kvs_data_vocab(data), 9); /* ids 1 to 8 */
+    assert_int_equal(kvs_data_vocab(data), 9); /* the largest id is 8 */
     kvs_data_free(data);
 }
 
@@ -120,7 +120,7 @@ static void a_mask_removes_targets(void **state)
     (void)state;
     train.mask = mask;
     data = make(&train, &train, 0);
-    assert_int_equal(kvs_data_vocab(data), 20); /* target 19 */
+    assert_int_equal(kvs_data_vocab(data), 20); /* the largest target is 19 */
     for (size_t s = 0; s < SEQUENCES; s++) {
         d = draw(data, 1, KVS_STREAM_EVAL, s);
         for (size_t i = 0; i < d.length; i++)
@@ -149,19 +149,20 @@ static void every_epoch_has_every_sequence_once_in_another_order(void **state)
     enum { EPOCHS = 40 };
     const kvs_batch train = usual_batch();
     kvs_data *data = make(&train, NULL, 0), *again = make(&train, NULL, 0);
-    size_t orders[EPOCHS][SEQUENCES], other[SEQUENCES], same_as_first = 0, same_seed = 0;
+    size_t orders[EPOCHS][SEQUENCES], other[SEQUENCES], same_as_first = 0, same_as_seed_3 = 0;
 
     (void)state;
-    for (size_t e = EPOCHS; e-- > 0;) { /* any order of draws gives the same */
+    for (size_t e = EPOCHS; e-- > 0;) { /* the order of the calls does not matter */
         order_of_epoch(orders[e], data, 3, e);
         order_of_epoch(other, again, 3, e);
         assert_memory_equal(other, orders[e], sizeof other);
         order_of_epoch(other, data, 4, e);
-        same_seed += memcmp(other, orders[e], sizeof other) == 0;
+        same_as_seed_3 += memcmp(other, orders[e], sizeof other) == 0;
     }
     for (size_t e = 1; e < EPOCHS; e++)
         same_as_first += memcmp(orders[e], orders[0], sizeof orders[0]) == 0;
-    assert_true(same_as_first < 4 && same_seed < 4); /* 1 of 120 orders, 40 times */
+    /* Two of the 120 orders are equal with probability 1/120, in 40 trials. */
+    assert_true(same_as_first < 4 && same_as_seed_3 < 4);
     kvs_data_free(data);
     kvs_data_free(again);
 }
@@ -180,7 +181,7 @@ static void one_sequence_is_enough(void **state)
     kvs_data_free(data);
 }
 
-/* ---- description ----------------------------------------------------------------------------- */
+/* ---- the description, which a resumed run compares ------------------------------------------- */
 
 static json_t *describe(const kvs_batch *train, const kvs_batch *valid, size_t vocab)
 {
@@ -192,6 +193,7 @@ static json_t *describe(const kvs_batch *train, const kvs_batch *valid, size_t v
     return json;
 }
 
+/* Checks whether data of these arrays have the description `as`. */
 static void expect_described(const kvs_batch *train, const kvs_batch *valid, const json_t *as,
                              int same)
 {
@@ -236,15 +238,16 @@ static void the_description_changes_with_every_value(void **state)
     changed = train;
     changed.starts = other_starts;
     expect_described(&changed, &valid, usual, 0);
-    memset(all, 1, sizeof all); /* a mask that changes nothing */
+    memset(all, 1, sizeof all); /* this mask removes no target */
     changed = train;
     changed.mask = all;
     expect_described(&changed, &valid, usual, 1);
     json_decref(usual);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------- */
+/* ---- wrong arrays and arguments -------------------------------------------------------------- */
 
+/* Checks that wrong arrays are refused for training and for validation. */
 static void refuse_both(const kvs_batch *bad, size_t vocab, const char *message)
 {
     const kvs_batch good = usual_batch();
@@ -331,7 +334,7 @@ static void ids_and_targets_are_checked(void **state)
     refuse_both(&bad, VOCAB, "sequence 4 has target -100 at position 1, expected -1 to 19");
 }
 
-static void something_must_be_learned(void **state)
+static void every_sequence_needs_a_target(void **state)
 {
     uint8_t changed[ROWS];
     kvs_batch bad = usual_batch();
@@ -351,7 +354,7 @@ static void something_must_be_learned(void **state)
 static void arguments_are_checked(void **state)
 {
     const kvs_batch train = usual_batch();
-    kvs_batch unset = usual_batch(), late = usual_batch();
+    kvs_batch unset = usual_batch(), older = usual_batch();
     struct {
         kvs_batch batch;
         size_t more;
@@ -369,10 +372,8 @@ static void arguments_are_checked(void **state)
     unset.size = 0;
     assert_int_equal(kvs_data_create_arrays(&data, &unset, NULL, 0, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "size is 0"));
-    late.starts = NULL;
-    late.size = offsetof(kvs_batch, scored); /* of an older version: there is no `scored` */
-    late.starts = starts;
-    data = make(&late, &late, 0);
+    older.size = offsetof(kvs_batch, scored); /* this version did not have `scored` */
+    data = make(&older, &older, 0);
     assert_int_equal(draw(data, 1, KVS_STREAM_EVAL, 1).scored[0], 0);
     kvs_data_free(data);
     larger.batch.size = sizeof larger;
@@ -408,7 +409,7 @@ int main(void)
         cmocka_unit_test(the_description_changes_with_every_value),
         cmocka_unit_test(sizes_are_checked),
         cmocka_unit_test(ids_and_targets_are_checked),
-        cmocka_unit_test(something_must_be_learned),
+        cmocka_unit_test(every_sequence_needs_a_target),
         cmocka_unit_test(arguments_are_checked),
     };
 

@@ -63,7 +63,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The file is refused, the message contains the words, and no memory leaks. */
+/* Checks that the file is refused with a message that has the words, and that no memory leaks. */
 static void expect_refusal(const fixture *f, const kvs_model *model, const char *path,
                            size_t capacity, kvs_status status, const char *words)
 {
@@ -80,7 +80,7 @@ static void expect_refusal(const fixture *f, const kvs_model *model, const char 
     assert_int_equal(kvsi_memory_live(), live);
 }
 
-/* ---- right files ---- */
+/* ---- valid files ---- */
 
 static void a_loaded_session_goes_on_bit_for_bit(void **state)
 {
@@ -144,7 +144,7 @@ static void a_file_that_cannot_be_written_is_said(void **state)
     expect_refusal(f, f->model, path, 0, KVS_E_IO, "none/a.session");
 }
 
-/* ---- other models ---- */
+/* ---- files of other models ---- */
 
 static void other_models_are_refused_by_name(void **state)
 {
@@ -165,7 +165,7 @@ static void other_models_are_refused_by_name(void **state)
     expect_refusal(f, other, f->path, 0, KVS_E_INVALID,
                    "its 'intermediate_size' is 40, this one's is 48");
     kvs_model_free(other);
-    /* one value of the model itself */
+    /* One weight of the model is changed. */
     assert_int_equal(kvs_model_read_tensor(gain, 24, f->model, "model.norm.weight", NULL), KVS_OK);
     gain[7] += 1e-6f;
     assert_int_equal(kvs_model_write_tensor(f->model, "model.norm.weight", gain, 24, NULL), KVS_OK);
@@ -182,7 +182,7 @@ static void room_is_needed(void **state)
     expect_refusal(f, f->model, f->path, CONTEXT + 1, KVS_E_LIMIT, "longer than the context 600");
 }
 
-/* ---- damage ---- */
+/* ---- damaged files ---- */
 
 static void write_bytes(const char *path, const char *bytes, size_t size)
 {
@@ -213,7 +213,8 @@ static void damage_is_found(void **state)
         expect_refusal(f, f->model, f->other, 0, KVS_E_FORMAT, "is damaged: its sum is");
         bytes[size - back] ^= 1;
     }
-    for (size_t at = 0; at < 4000; at += 37) { /* the header: refused or harmless */
+    /* A file with a wrong byte in its header is refused, or its session can be used. */
+    for (size_t at = 0; at < 4000; at += 37) {
         kvs_session *loaded;
         const char before = bytes[at];
 

@@ -303,7 +303,8 @@ static void decoding_is_prefill(void **state)
 }
 
 /* One call feeds sessions with the model's taps and with different taps.  The logits of each
- * session have the bits that it has in a call of its own.  Sessions with equal taps share a pass. */
+ * session have the bits that they have in a call for this session alone.  Sessions with equal taps
+ * share a pass. */
 static void check_several_sessions(fixture *f)
 {
     enum { SESSIONS = 5 };

@@ -14,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct score_result {
-    double sum;
-    int greedy;
-} score_result;
-
 enum { VOCAB = 19, DIM = 64, CONTEXT = 140 };
 
 /* Float rounding, relative to the largest logit.  If values are rounded on purpose, that
@@ -224,7 +219,7 @@ static kvs_session *session_with(const fixture *f, kvs_dtype cache)
     return s;
 }
 
-/* Rounding to F16 (11 bits) changes the logits slightly. */
+/* A cache of type F16, which has 11 bits, changes the logits slightly. */
 static void halves_are_near_but_not_the_same(void **state)
 {
     fixture *f = *state;
@@ -239,14 +234,15 @@ static void halves_are_near_but_not_the_same(void **state)
     kvs_session_free(halves);
 }
 
-/* The loss of a text is that of the same tokens through a session. */
+/* kvs_perplexity() and kvs_score() have the same loss for each type of cache. */
 static void perplexity_sees_the_same_halves(void **state)
 {
     fixture *f = *state;
     kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
     kvs_perplexity_result result[2];
     double logprobs[CONTEXT - 1];
-    score_result score;
+    double sum;
+    int greedy;
 
     for (int i = 0; i < 2; i++) {
         kvs_session *s = session_with(f, i ? KVS_DTYPE_F16 : KVS_DTYPE_F32);
@@ -254,9 +250,9 @@ static void perplexity_sees_the_same_halves(void **state)
         options.cache = i ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
         assert_int_equal(kvs_perplexity(&result[i], f->model, f->ids, CONTEXT, &options, NULL),
                          KVS_OK);
-        assert_int_equal(
-            kvs_score(&score.sum, &score.greedy, logprobs, s, f->ids, CONTEXT, 1, 0, NULL), KVS_OK);
-        assert_true(fabs(result[i].loss + score.sum / (CONTEXT - 1)) < 1e-5);
+        assert_int_equal(kvs_score(&sum, &greedy, logprobs, s, f->ids, CONTEXT, 1, 0, NULL),
+                         KVS_OK);
+        assert_true(fabs(result[i].loss + sum / (CONTEXT - 1)) < 1e-5);
         kvs_session_free(s);
     }
     assert_true(result[0].loss != result[1].loss);
@@ -372,7 +368,8 @@ static void other_types_and_other_runners_are_refused(void **state)
     kvs_model_free(other);
 }
 
-/* Sessions of both types in one pass, with any number of threads: the same bits as alone. */
+/* Sessions with caches of both types share a pass.  Their bits are those of each session alone, for
+ * any number of threads. */
 static void both_types_share_a_pass(void **state)
 {
     fixture *f = *state;

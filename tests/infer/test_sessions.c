@@ -1,5 +1,5 @@
-/* Chunks, forks, rewinds, files and other sequences in a batch do not change the logits of a
- * sequence: they equal those of its tokens fed at once. */
+/* The logits of a sequence equal those of its tokens fed at once.  Chunks, copies, rewinds, files
+ * and other sequences in a batch do not change them. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "config/config.h"
@@ -14,8 +14,8 @@ enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = WALK_LONGEST 
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
-/* The longer one is long enough that every sliding window of the family drops rows: the widest
- * holds 523 tokens.  One CPU level: test_state.c tests the others. */
+/* The context of long_scope is so long that every sliding window of the family drops rows: the
+ * widest holds 523 tokens.  Only one CPU level is used; test_state.c tests the others. */
 static const family_scope long_scope = {
     .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}, .levels = 1};
 static const family_scope short_scope = {
@@ -112,7 +112,7 @@ static void sliding_windows_forget_on_every_level(void **state)
     }
 }
 
-/* A window so wide that it keeps more rows than it drops at once. */
+/* The window is so wide that it keeps more rows than it drops at once. */
 static void a_wide_window_forgets_token_by_token(void **state)
 {
     static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = LONGEST};
@@ -143,20 +143,20 @@ static void a_wide_window_forgets_token_by_token(void **state)
 
 /* ---- several sessions in a pass ---- */
 
-enum { COMPANY = 6, ROUNDS = 12 };
+enum { SESSIONS = 6, ROUNDS = 12 };
 
 /* Sessions are added and removed between rounds; a pass holds 4 sessions and 50 tokens. */
-static void check_company(const kvs_model *model, const char *name)
+static void check_shared_passes(const kvs_model *model, const char *name)
 {
     walk_truth truth = truth_of(model, name);
-    tracked *all = kvsi_alloc(COMPANY, sizeof *all);
-    kvs_feed feeds[COMPANY];
-    float logits[COMPANY][VOCAB];
+    tracked *all = kvsi_alloc(SESSIONS, sizeof *all);
+    kvs_feed feeds[SESSIONS];
+    float logits[SESSIONS][VOCAB];
     kvs_runner *runner;
     kvsi_random random;
 
     assert_non_null(all);
-    for (size_t s = 0; s < COMPANY; s++)
+    for (size_t s = 0; s < SESSIONS; s++)
         all[s].truth = &truth;
     kvsi_random_init(&random, 9, KVSI_RANDOM_DATA, 2);
     assert_int_equal(
@@ -166,11 +166,11 @@ static void check_company(const kvs_model *model, const char *name)
             NULL),
         KVS_OK);
     for (size_t round = 0; round < ROUNDS; round++) {
-        const size_t changed = below(&random, COMPANY);
+        const size_t changed = below(&random, SESSIONS);
 
         kvs_session_free(all[changed].session);
         all[changed].session = NULL;
-        for (size_t s = 0; s < COMPANY; s++) {
+        for (size_t s = 0; s < SESSIONS; s++) {
             const size_t most = below(&random, 3) ? 2 : 90;
             const size_t count = below(&random, most);
             tracked *t = &all[s];
@@ -193,28 +193,28 @@ static void check_company(const kvs_model *model, const char *name)
             feeds[s].ids = t->ids + t->length;
             tracked_draw(t, count, &random);
         }
-        assert_int_equal(kvs_runner_feed(runner, feeds, COMPANY, NULL), KVS_OK);
-        for (size_t s = 0; s < COMPANY; s++) {
+        assert_int_equal(kvs_runner_feed(runner, feeds, SESSIONS, NULL), KVS_OK);
+        for (size_t s = 0; s < SESSIONS; s++) {
             float again[VOCAB];
 
-            tracked_expect(&all[s], "a round in company");
+            tracked_expect(&all[s], "a round with other sessions");
             if (feeds[s].count == 0)
                 continue;
             assert_int_equal(kvs_session_logits(again, all[s].session, NULL), KVS_OK);
-            support_expect_close(logits[s], again, VOCAB, LIMIT, "%s: logits handed out", name);
+            support_expect_close(logits[s], again, VOCAB, LIMIT, "%s: logits of a feed", name);
         }
     }
-    for (size_t s = 0; s < COMPANY; s++)
+    for (size_t s = 0; s < SESSIONS; s++)
         kvs_session_free(all[s].session);
     kvs_runner_free(runner);
     walk_truth_release(&truth);
     kvsi_free(all);
 }
 
-static void company_changes_nothing(void **state)
+static void other_sessions_in_a_pass_change_nothing(void **state)
 {
     (void)state;
-    family_each_model(&short_scope, check_company);
+    family_each_model(&short_scope, check_shared_passes);
 }
 
 /* Forks of one prompt continue differently, in alternation. */
@@ -250,7 +250,7 @@ static void check_forks(const kvs_model *model, const char *name)
             if (round == 3)
                 tracked_rewind(&all[i], 60 + i);
             tracked_feed(&all[i], 1 + round % 3 + i, &random);
-            tracked_expect(&all[i], "forks by turns");
+            tracked_expect(&all[i], "forks in alternation");
         }
     for (size_t i = 0; i < FORKS; i++)
         kvs_session_free(all[i].session);
@@ -264,7 +264,7 @@ static void forks_do_not_touch_each_other(void **state)
     family_each_model(&short_scope, check_forks);
 }
 
-/* ---- one model, public calls ---- */
+/* ---- public calls with a small model ---- */
 
 static kvs_model *small_model(kvs_runtime *rt, size_t sliding_window)
 {
@@ -538,7 +538,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sliding_windows_forget_on_every_level, make_path,
                                         remove_path),
         cmocka_unit_test(a_wide_window_forgets_token_by_token),
-        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(other_sessions_in_a_pass_change_nothing),
         cmocka_unit_test(forks_do_not_touch_each_other),
         cmocka_unit_test(threads_give_the_same_bits),
         WITH_FIXTURE(steps_do_not_allocate),

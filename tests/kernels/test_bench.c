@@ -45,7 +45,7 @@ static kvsi_bench_model model_of(const char *name, unsigned targets)
     return model;
 }
 
-/* As in the benchmark: from a plan, without creating the model. */
+/* Counts the operations as the benchmark does: from a plan, without creating the model. */
 static double flops_per_token(const kvsi_bench_model *model)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -159,7 +159,8 @@ static kvs_bench_train_result train(kvs_runtime *rt, const kvs_bench_train_optio
 
     if (kvs_bench_training_create(&b, rt, o, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvs_bench_training_get(&result, b, &err), KVS_E_INVALID); /* nothing yet */
+    /* No round has been measured. */
+    assert_int_equal(kvs_bench_training_get(&result, b, &err), KVS_E_INVALID);
     for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++)
         if (kvs_bench_training_round(NULL, b, &err) != KVS_OK)
             fail_msg("%s", err.message);

@@ -97,7 +97,7 @@ static void numbers_of_a_head(void **state)
     assert_null(kvsi_form_get(KVSI_SHIFT_HARD + 1));
 }
 
-/* The taps that a head of a form uses, from a set of taps for all of its channels. */
+/* Converts taps for all channels of a head into the parameters of a form and back. */
 static void through_form(real *taps, kvsi_shift_form which, const double *wanted, size_t window,
                          size_t head_size)
 {
@@ -236,7 +236,7 @@ static void expect_refusal(const kvs_model_config *special, const char *one, con
         fail_msg("expected '%s' and '%s' in '%s'", one, other, err.message);
 }
 
-/* Each differs from a valid one in the value that the message must name. */
+/* Each configuration differs from a valid one in the value that the message must name. */
 static const struct {
     const char *one, *other;
     kvs_model_config config;

@@ -373,7 +373,7 @@ static kvsi_matrix given_head(run *r, const shape *s)
     return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0, 0, NULL};
 }
 
-/* The best tokens.  Their log-probabilities have the same bits as those that head_loss computes for
+/* Checks the most likely tokens.  Their log-probabilities have the bits that head_loss computes for
  * them, in both orders of sums; head() compares these with the reference. */
 static void best_tokens(run *r, const kvsi_head *h, size_t top)
 {
@@ -409,7 +409,7 @@ static void best_tokens(run *r, const kvsi_head *h, size_t top)
             }
         }
     }
-    if (top <= 2) { /* of many, some are so close that rounding changes their order */
+    if (top <= 2) { /* with more, some are so close that rounding changes their order */
         real *values = levels_written(r, "best tokens", count * top);
 
         for (size_t i = 0; i < count * top; i++)
@@ -453,7 +453,7 @@ static int by_value(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* `top` is the number of values: an ordinary sort has the same order. */
+/* The first `top` values are those of an ordinary sort; equal values are in the order of ids. */
 static void best_are_sorted(void **state)
 {
     enum { COUNT = 500 };

@@ -17,11 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct score_result {
-    double sum;
-    int greedy;
-} score_result;
-
 /* ---- results, as bytes ---- */
 
 static void keep(kvsi_text *out, const void *data, size_t bytes)
@@ -334,7 +329,7 @@ static void feed(kvs_session *session, const int32_t *ids, size_t count, kvsi_te
     keep(out, logits, sizeof logits);
 }
 
-/* Results for each token, of two calls. */
+/* Adds the results for each token, of two calls, to `out`. */
 static void feed_asking(kvs_session *session, const int32_t *ids, kvsi_text *out)
 {
     enum { COUNT = 12, TOP = 3 };
@@ -352,14 +347,15 @@ static void feed_asking(kvs_session *session, const int32_t *ids, kvsi_text *out
                                .top_logprobs = logprobs};
 
         assert_int_equal(kvs_runner_feed(NULL, &feed, 1, NULL), KVS_OK);
-        own[0] = isnan(own[0]) ? 1 : own[0]; /* the first token of the session */
+        own[0] = isnan(own[0]) ? 1 : own[0]; /* the first token of a session has NaN */
         keep(out, own, sizeof own);
         keep(out, best, sizeof best);
         keep(out, logprobs, sizeof logprobs);
     }
 }
 
-/* Prefill, decode, copy, rewind, save, load, taps of its own, results for each token. */
+/* Uses a session for prefill, decoding, copies, a rewind, a file, its own taps and results for each
+ * token. */
 static void run_session(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
     const running *r = about;
@@ -423,16 +419,16 @@ static void run_scores(kvs_runtime *rt, kvsi_text *out, const void *about)
         .size = sizeof(kvs_session_options), .capacity = CONTEXT, .cache = r->cache};
     double logprobs[FED];
     kvs_perplexity_result perplexity;
-    score_result score;
+    double sum;
+    int greedy;
     kvs_session *session;
     int32_t ids[FED];
 
     support_fill_ids(ids, FED, 4, SMALL_VOCAB);
     assert_int_equal(kvs_session_create(&session, model, &session_options, NULL), KVS_OK);
-    assert_int_equal(kvs_score(&score.sum, &score.greedy, logprobs, session, ids, FED, 20, 0, NULL),
-                     KVS_OK);
+    assert_int_equal(kvs_score(&sum, &greedy, logprobs, session, ids, FED, 20, 0, NULL), KVS_OK);
     keep(out, logprobs, (FED - 20) * sizeof *logprobs);
-    keep(out, &score.sum, sizeof score.sum);
+    keep(out, &sum, sizeof sum);
     kvs_session_free(session);
     assert_int_equal(kvs_perplexity(&perplexity, model, ids, FED, &options, NULL), KVS_OK);
     keep(out, &perplexity.loss, sizeof perplexity.loss);
@@ -547,7 +543,7 @@ static void failed_sessions_are_reported(void **state)
         if (done)
             device_fail_at(d, SIZE_MAX); /* the calls below must not fail */
         assert_int_equal(kvs_session_save(session, saved, NULL), done ? KVS_OK : KVS_E_IO);
-        assert_int_equal(kvs_session_rewind(session, 5, NULL), KVS_OK); /* needs no result */
+        assert_int_equal(kvs_session_rewind(session, 5, NULL), KVS_OK); /* reads no results */
         assert_int_equal(kvs_session_logits(logits, session, NULL), done ? KVS_OK : KVS_E_IO);
         kvs_session_free(session);
     }

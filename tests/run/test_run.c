@@ -308,7 +308,7 @@ static void a_run_that_is_stopped_can_go_on(void **state)
 
     (void)state;
     train(whole);
-    parts->stop_at = 2; /* periodic checkpoints are off */
+    parts->stop_at = 2; /* the only checkpoint is the one of the stop */
     train(parts);
     list_checkpoints(names, sizeof names, parts);
     assert_string_equal(names, "step-00000002");
@@ -417,7 +417,7 @@ static void a_last_evaluation_that_diverges_is_no_result(void **state)
     end(f);
 }
 
-/* Finite weights that are so large that the values of a layer are not. */
+/* The weights are finite, but so large that the values of a layer are not. */
 static void the_first_tensor_that_is_not_finite_is_named(void **state)
 {
     fixture *f = begin(KVSI_SHIFT_FREE);

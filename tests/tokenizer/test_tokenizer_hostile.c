@@ -121,7 +121,7 @@ static void growing_pieces(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* It would match everywhere and never end. */
+/* The decoder searches for the replacement; an empty one would match everywhere and never end. */
 static void empty_replacement(void **state)
 {
     kvsi_text json = {0};

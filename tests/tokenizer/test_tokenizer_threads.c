@@ -86,7 +86,7 @@ static kvs_tokenizer *make_trained(void)
     return t;
 }
 
-/* The same with ignore_merges, which looks up whole words. */
+/* This tokenizer has ignore_merges, which looks up whole words. */
 static kvs_tokenizer *make_whole_words(void)
 {
     kvs_tokenizer *trained = make_trained(), *t;
@@ -100,7 +100,7 @@ static kvs_tokenizer *make_whole_words(void)
     return t;
 }
 
-/* Its normalizers and its decoder replace text by expressions. */
+/* The normalizers and the decoder of this tokenizer replace what an expression matches. */
 static kvs_tokenizer *make_sentencepiece(void)
 {
     static const char *const words[] = {META,    "l",      "o",      "w",       "e",        "r",
@@ -149,7 +149,7 @@ typedef struct results {
     size_t count, pair_count, context;
     char *text; /* from all ids at once */
     size_t size;
-    kvsi_text streamed; /* from one id at a time, with | after the part of each */
+    kvsi_text streamed; /* from one id at a time, with | after the text of each id */
 } results;
 
 static void release(results *r)
@@ -253,7 +253,7 @@ static void *work(void *self)
     return NULL;
 }
 
-/* The file that a thread has saved is that of the tokenizer without threads. */
+/* Checks that the file that a thread has saved is the one that the main thread saves. */
 static void expect_saved(const kvs_tokenizer *alone, const char *path)
 {
     char *own = kvsi_path_join(support_dir, "alone.json"), *expected, *found;

@@ -1,6 +1,5 @@
-/* The gradients that a trainer hands out, in double precision: those of the mean loss over the
- * targets of the batch, by finite differences of the loss that it hands out, for every division of
- * the batch. */
+/* kvs_trainer_gradients() in double precision.  Its gradients agree with finite differences of the
+ * loss that it returns, the mean over the targets of the batch, for every division of the batch. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "support.h"
@@ -31,7 +30,8 @@ static double loss_of(kvs_trainer *trainer, const kvs_batch *batch)
     return loss;
 }
 
-/* The derivative by one parameter, from four points: the error is of fourth order in the step. */
+/* Returns the derivative by one parameter, from four points: the error is of fourth order in the
+ * step. */
 static double slope(kvs_trainer *trainer, const kvs_batch *batch, kvs_model *model, size_t at)
 {
     static const double offsets[] = {-2, -1, 1, 2}, weights[] = {1, -8, 8, -1};
@@ -47,7 +47,7 @@ static double slope(kvs_trainer *trainer, const kvs_batch *batch, kvs_model *mod
     return sum / (12 * step);
 }
 
-/* All parameters of a shift, some of every other tensor. */
+/* Checks the gradients of all parameters of a shift, and of some parameters of other tensors. */
 static void check_tensor(kvs_trainer *trainer, const kvs_batch *batch, kvs_model *model,
                          const kvsi_parameter *p)
 {
@@ -105,7 +105,7 @@ static void gradients_match_differences(void **state)
         training.batch = 8;
         training.accumulate = way & 2 ? 4 : 1;
         training.deterministic = (way & 4) != 0;
-        training.clip = 1e-3; /* clipping comes later */
+        training.clip = 1e-3; /* steps clip gradients, kvs_trainer_gradients() does not */
         assert_int_equal(kvs_trainer_create(&trainer, model, NULL, &training, NULL), KVS_OK);
         for (size_t t = 0; t < model->layout.count; t++)
             check_tensor(trainer, &batch, model, &model->layout.list[t]);
