@@ -259,7 +259,8 @@ static void run_trial(trial *t)
     kvsi_free(result.weights);
 }
 
-static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int deterministic)
+/* Checks that each fault fails a step and an evaluation, and changes nothing else. */
+static void check_faults(size_t ranks, kvsi_shard_stage shard, int deterministic)
 {
     trial usual = {.ranks = ranks, .shard = shard, .deterministic = deterministic};
 
@@ -289,17 +290,17 @@ static void faults_leave_no_trace(size_t ranks, kvsi_shard_stage shard, int dete
 static void a_wrong_sequence_changes_nothing(void **state)
 {
     (void)state;
-    faults_leave_no_trace(1, KVSI_SHARD_NONE, 0);
-    faults_leave_no_trace(1, KVSI_SHARD_NONE, 1);
+    check_faults(1, KVSI_SHARD_NONE, 0);
+    check_faults(1, KVSI_SHARD_NONE, 1);
 }
 
 static void a_wrong_sequence_changes_nothing_on_any_rank(void **state)
 {
     (void)state;
-    faults_leave_no_trace(2, KVSI_SHARD_NONE, 0);
-    faults_leave_no_trace(2, KVSI_SHARD_OPTIMIZER, 0);
-    faults_leave_no_trace(4, KVSI_SHARD_GRADIENTS, 1);
-    faults_leave_no_trace(4, KVSI_SHARD_PARAMETERS, 0);
+    check_faults(2, KVSI_SHARD_NONE, 0);
+    check_faults(2, KVSI_SHARD_OPTIMIZER, 0);
+    check_faults(4, KVSI_SHARD_GRADIENTS, 1);
+    check_faults(4, KVSI_SHARD_PARAMETERS, 0);
 }
 
 /* ---- whole runs ------------------------------------------------------------------------------ */

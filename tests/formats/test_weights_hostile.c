@@ -43,7 +43,7 @@ static int tear_down(void **state)
 
 /* ---- refusals ---- */
 
-/* Loaded into memory, and mapped. */
+/* Options that load a file into memory, and options that map it. */
 static const kvs_load_options loaders[] = {{.size = sizeof(kvs_load_options)},
                                            {.size = sizeof(kvs_load_options), .mapped = 1}};
 

@@ -1,4 +1,4 @@
-/* Scores of continuations, compared with sessions, perplexity and one token at a time. */
+/* kvs_score() and kvs_perplexity(), compared with the logits of a session. */
 #include "kvshift/kvshift_lab.h"
 #include "session.h"
 

@@ -108,20 +108,20 @@ static void check_sliding_copies(const kvs_model *model, const char *name)
     check_half_copies(model, name);
 }
 
-static void copies_are_rewinds(void **state)
+static void copies_equal_rewound_sessions(void **state)
 {
     (void)state;
     family_each_model(&short_scope, check_copies);
     family_each_shift(&short_scope, check_copies);
 }
 
-static void copies_of_halves_are_rewinds(void **state)
+static void copies_of_f16_caches_equal_rewound_sessions(void **state)
 {
     (void)state;
     family_each_model(&short_scope, check_half_copies);
 }
 
-static void copies_are_rewinds_on_every_level(void **state)
+static void copies_equal_rewound_sessions_on_every_level(void **state)
 {
     const kvs_model_config special = {SUPPORT_SHIFT(7, FREE, 3), .kv_heads = 2, .sliding_window = 5,
                                       .sliding_layers = 1 << 1};
@@ -139,7 +139,7 @@ static void copies_are_rewinds_on_every_level(void **state)
     }
 }
 
-static void copies_of_sliding_windows_are_rewinds(void **state)
+static void copies_of_sliding_windows_equal_rewound_sessions(void **state)
 {
     (void)state;
     family_each_model(&long_scope, check_sliding_copies);
@@ -289,10 +289,10 @@ static void null_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_rewinds),
-        cmocka_unit_test(copies_of_halves_are_rewinds),
-        cmocka_unit_test(copies_are_rewinds_on_every_level),
-        cmocka_unit_test(copies_of_sliding_windows_are_rewinds),
+        cmocka_unit_test(copies_equal_rewound_sessions),
+        cmocka_unit_test(copies_of_f16_caches_equal_rewound_sessions),
+        cmocka_unit_test(copies_equal_rewound_sessions_on_every_level),
+        cmocka_unit_test(copies_of_sliding_windows_equal_rewound_sessions),
         cmocka_unit_test_setup_teardown(limits_are_those_of_rewinds, set_up, session_tear_down),
         cmocka_unit_test_setup_teardown(caches_keep_their_type, set_up, session_tear_down),
         cmocka_unit_test_setup_teardown(copies_have_a_runner, set_up, session_tear_down),

@@ -292,7 +292,7 @@ static void check_decoding(kvsi_shift_form form, kvs_dtype cache, double limit)
     finish(&f);
 }
 
-static void decoding_is_prefill(void **state)
+static void decoding_with_taps_equals_prefill(void **state)
 {
     (void)state;
     for (int form = KVSI_SHIFT_FREE; form <= KVSI_SHIFT_HARD; form++)
@@ -487,7 +487,7 @@ int main(void)
         cmocka_unit_test(taps_can_be_set_for_other_forms_windows_and_targets),
         cmocka_unit_test(the_models_taps_change_nothing),
         cmocka_unit_test(means_of_taps_change_only_their_head),
-        cmocka_unit_test(decoding_is_prefill),
+        cmocka_unit_test(decoding_with_taps_equals_prefill),
         cmocka_unit_test(taps_do_not_affect_other_sessions),
         cmocka_unit_test(copies_are_independent),
         cmocka_unit_test_setup_teardown(sessions_with_own_taps_cannot_be_saved, support_dir_setup,

@@ -336,7 +336,7 @@ static void other_sessions_in_a_pass_change_nothing(void **state)
 
 /* The first token of a feed gets its own log-probability from the last pass of its session, which
  * had few or many tokens.  Session 3 is empty. */
-static void first_tokens_of_many_sessions(void **state)
+static void first_tokens_of_feeds_have_log_probabilities(void **state)
 {
     enum { SESSIONS = 14 };
     const kvs_runner_options options = {.size = sizeof options, .sequences = SESSIONS};
@@ -449,7 +449,7 @@ static void check_large_tops(fixture *f)
     test_free(r);
 }
 
-static void tops_of_any_size(void **state)
+static void top_may_exceed_the_vocabulary(void **state)
 {
     (void)state;
     on_every_level(check_large_tops);
@@ -480,7 +480,7 @@ static void steps_do_not_allocate(void **state)
 
 /* Feeds may be structs of an older, smaller version, or of a newer, larger one if the fields that
  * this version does not know are 0. */
-static void feeds_of_other_sizes(void **state)
+static void feeds_may_have_another_struct_size(void **state)
 {
     struct larger {
         kvs_feed feed;
@@ -555,7 +555,7 @@ static void wrong_arguments_are_refused(void **state)
 
 /* ---- kvs_logits_top() ---- */
 
-static void the_top_of_logits(void **state)
+static void logits_top_sorts_by_logit_and_id(void **state)
 {
     const float logits[] = {1, 3, 2, 3, -INFINITY, 2};
     const int32_t expected[] = {1, 3, 2, 5, 0, 4};
@@ -592,14 +592,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(quantized_weights_give_the_same_bits, support_dir_setup,
                                         support_dir_teardown),
         cmocka_unit_test(other_sessions_in_a_pass_change_nothing),
-        cmocka_unit_test(first_tokens_of_many_sessions),
+        cmocka_unit_test(first_tokens_of_feeds_have_log_probabilities),
         cmocka_unit_test_setup_teardown(copies_and_files_continue, support_dir_setup,
                                         support_dir_teardown),
-        cmocka_unit_test(tops_of_any_size),
+        cmocka_unit_test(top_may_exceed_the_vocabulary),
         cmocka_unit_test(steps_do_not_allocate),
-        cmocka_unit_test(feeds_of_other_sizes),
+        cmocka_unit_test(feeds_may_have_another_struct_size),
         cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(the_top_of_logits),
+        cmocka_unit_test(logits_top_sorts_by_logit_and_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,7 +272,7 @@ static void expect_shifted(const char *what, const kvsi_shift *shift, const doub
     differences_expect("kept raw rows", tail, (const double[]){5, 6, 50, 60}, 4);
 }
 
-/* Expected: one head per line, token by token. */
+/* The expected values have one head per line, token by token. */
 static void channel_hard_and_data_by_hand(void **state)
 {
     /* two taps per channel, the older first */

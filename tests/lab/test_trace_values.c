@@ -671,20 +671,20 @@ static void check_model(const kvs_model *model, const char *name)
     check_all(model, name, one_step);
 }
 
-static void every_model_is_read(void **state)
+static void every_model_is_traced(void **state)
 {
     (void)state;
     family_each_model(&(family_scope){.sizes = trace_sizes}, check_model);
 }
 
-static void every_shift_is_read(void **state)
+static void every_shift_is_traced(void **state)
 {
     (void)state;
     family_each_shift(&(family_scope){.sizes = trace_sizes, .levels = 1}, check_model);
 }
 
 /* A head with normalised rows, and a model without a head. */
-static void every_head_is_read(void **state)
+static void every_head_is_traced(void **state)
 {
     static const kvsi_head_kind heads[] = {KVSI_HEAD_NORMALISED, KVSI_HEAD_NONE};
     kvs_runtime *rt = support_runtime(NULL);
@@ -704,7 +704,7 @@ static void every_head_is_read(void **state)
 
 /* The sequence is longer than a tile of attention, and than the number of rows whose logits are
  * computed at once. */
-static void long_sequences_are_read(void **state)
+static void long_sequences_are_traced(void **state)
 {
     const kvs_model_config special = {
         SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, FREE, 2), .kv_heads = 2};
@@ -757,7 +757,7 @@ static void check_mapped(kvs_runtime *rt, const char *dir, const mapped *m)
     kvsi_free(path);
 }
 
-static void mapped_models_are_read(void **state)
+static void mapped_models_are_traced(void **state)
 {
     enum { KV = KVS_SHIFT_K | KVS_SHIFT_V };
     static const mapped models[] = {
@@ -779,9 +779,9 @@ static void mapped_models_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_is_read),    cmocka_unit_test(every_shift_is_read),
-        cmocka_unit_test(every_head_is_read),     cmocka_unit_test(long_sequences_are_read),
-        cmocka_unit_test(mapped_models_are_read),
+        cmocka_unit_test(every_model_is_traced),    cmocka_unit_test(every_shift_is_traced),
+        cmocka_unit_test(every_head_is_traced),     cmocka_unit_test(long_sequences_are_traced),
+        cmocka_unit_test(mapped_models_are_traced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,7 +166,7 @@ static int decays(const char *name, size_t count, double shift_decay, int decay_
     config.shift_decay = shift_decay;
     config.decay_all = decay_all;
     step_tensor(found, count, name, &config);
-    for (size_t i = 0; i < count; i++) /* all of the tensor or none of it */
+    for (size_t i = 0; i < count; i++) /* every value of the tensor changes, or none does */
         assert_int_equal(found[i] != without[i], found[0] != without[0]);
     return found[0] != without[0];
 }
@@ -287,7 +287,7 @@ static void refuse_to_train_the_shift(kvs_runtime *rt, const kvs_model_config *m
     kvs_data_free(task);
 }
 
-/* A model without a shift, and a shift without parameters. */
+/* only_shift is refused for a model without a shift, and for a shift without parameters. */
 static void a_shift_without_numbers_cannot_be_trained(void **state)
 {
     kvs_runtime *rt = make_runtime(1);
@@ -608,7 +608,8 @@ static void saved_models_come_back_the_same(void **state)
                         kvsi_layout_total(&model->layout) * sizeof(float));
     assert_same_config(&model->config, &loaded->config);
     assert_true(evaluate(model, task) == evaluate(loaded, task));
-    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_EXISTS); /* never overwritten */
+    assert_int_equal(kvsi_train(&job, &result, &err),
+                     KVS_E_EXISTS); /* runs are never overwritten */
     assert_non_null(strstr(err.message, "already holds a run"));
     kvs_model_free(loaded);
     kvs_model_free(model);

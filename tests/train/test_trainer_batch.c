@@ -78,10 +78,10 @@ static const kvs_model_config dropping = {.layers = 2,
 typedef struct training_run {
     kvs_model_config model;
     kvs_train_config train;
-    int own_batches;  /* steps are kvs_trainer_step_batch() on the sequences of the data */
-    int without_data; /* the trainer has no data */
-    size_t sequences; /* number in each of the own batches; 0 = as in train.batch */
-    int asks;         /* calls kvs_trainer_gradients() before each step */
+    int own_batches;        /* steps are kvs_trainer_step_batch() on the sequences of the data */
+    int without_data;       /* the trainer has no data */
+    size_t sequences;       /* number in each of the own batches; 0 = as in train.batch */
+    int asks_for_gradients; /* calls kvs_trainer_gradients() before each step */
     kvs_step_record records[STEPS];
     training_result end;
 } training_run;
@@ -127,7 +127,7 @@ static kvs_status run_steps(const training_rank *r, void *user, kvs_err *err)
         const kvs_batch batch = draw_batch(&a, data, t->train.seed, i * t->train.batch, count);
         double loss;
 
-        if (t->asks)
+        if (t->asks_for_gradients)
             TRY_OUT(kvs_trainer_gradients(&loss, r->trainer, &batch, err));
         TRY_OUT(t->own_batches ? kvs_trainer_step_batch(&record, r->trainer, &batch, err)
                                : kvs_trainer_step(&record, r->trainer, err));
@@ -193,7 +193,7 @@ static void steps_on_batches_have_the_bits_of_steps_on_data(void **state)
             expect_same(&usual, 1, given, "batches");
             given.without_data = 1;
             expect_same(&usual, 1, given, "batches without data");
-            given.asks = 1;
+            given.asks_for_gradients = 1;
             expect_same(&usual, 1, given, "gradients before every step");
             kvsi_free(usual.end.weights);
         }
@@ -263,7 +263,7 @@ static void small_batches_can_be_divided(void **state)
 
 /* The loss of a batch that is not full is the mean over its own targets: a trainer whose batch has
  * that size computes the same. */
-static void a_small_batch_is_a_smaller_batch(void **state)
+static void the_loss_of_a_small_batch_is_its_own_mean(void **state)
 {
     training_run given = {
         .model = plain, .train = training(), .own_batches = 1, .without_data = 1, .sequences = 4};
@@ -653,7 +653,7 @@ static void a_run_needs_no_evaluation(void **state)
     support_remove_dir(dir);
 }
 
-static void gradients_must_be_there(void **state)
+static void gradients_can_be_read_after_they_are_computed(void **state)
 {
     const char *name = "model.norm.weight", *taps = "model.layers.0.self_attn.k_shift";
     kvs_train_config config = training();
@@ -721,7 +721,7 @@ static kvs_status ask_on_a_rank(const training_rank *r, void *user, kvs_err *err
     return KVS_OK;
 }
 
-static void gradients_are_for_one_process(void **state)
+static void gradients_need_a_single_process(void **state)
 {
     kvs_status found[2] = {KVS_OK, KVS_OK};
     const training_setup setup = {.model = support_own_config(&plain, &model_sizes),
@@ -774,7 +774,7 @@ int main(void)
         cmocka_unit_test(steps_on_batches_have_the_bits_of_steps_on_data),
         cmocka_unit_test(steps_on_batches_have_the_same_bits_on_ranks),
         cmocka_unit_test(small_batches_can_be_divided),
-        cmocka_unit_test(a_small_batch_is_a_smaller_batch),
+        cmocka_unit_test(the_loss_of_a_small_batch_is_its_own_mean),
         cmocka_unit_test(masks_and_next_ids_are_targets),
         cmocka_unit_test(nothing_is_allocated),
         cmocka_unit_test(gradients_are_those_of_a_step),
@@ -783,9 +783,9 @@ int main(void)
         cmocka_unit_test(batches_may_be_as_long_as_the_data),
         cmocka_unit_test(calls_that_need_data_say_so),
         cmocka_unit_test(a_run_needs_no_evaluation),
-        cmocka_unit_test(gradients_must_be_there),
+        cmocka_unit_test(gradients_can_be_read_after_they_are_computed),
         cmocka_unit_test(gradients_that_diverge_are_refused),
-        cmocka_unit_test(gradients_are_for_one_process),
+        cmocka_unit_test(gradients_need_a_single_process),
         cmocka_unit_test(null_arguments_are_refused),
     };
 

@@ -401,7 +401,7 @@ static void other_contents_are_refused(void **state)
     support_remove_dir(f.dir);
 }
 
-static void settings_that_may_change_may_change(void **state)
+static void some_settings_may_change(void **state)
 {
     char *dir = support_make_dir();
     training_run t = usual();
@@ -473,7 +473,8 @@ static void old_checkpoints_are_removed(void **state)
     expect_files(f.dir, "latest step-00000003 step-00000004 ");
     step_and_save(&f, 1, 1);
     expect_files(f.dir, "latest step-00000005 ");
-    assert_int_equal(kvs_trainer_save(f.trainer, f.dir, 1, NULL), KVS_OK); /* the same again */
+    assert_int_equal(kvs_trainer_save(f.trainer, f.dir, 1, NULL),
+                     KVS_OK); /* the same checkpoint again */
     expect_files(f.dir, "latest step-00000005 ");
     close_trainer(&f);
     open_trainer(&f);
@@ -483,7 +484,7 @@ static void old_checkpoints_are_removed(void **state)
     support_remove_dir(base);
 }
 
-static void damaged_checkpoints_are_passed_over(void **state)
+static void damaged_checkpoints_are_skipped(void **state)
 {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "config.json",
                                         "state.json", "DONE"};
@@ -521,7 +522,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
 }
 
 /* The folder has a checkpoint of a later step, which the next kvs_trainer_load() would take. */
-static void later_checkpoints_are_not_mixed_in(void **state)
+static void a_folder_with_a_later_checkpoint_is_refused(void **state)
 {
     fixture f = {.dir = support_make_dir()};
     kvs_err err;
@@ -536,14 +537,15 @@ static void later_checkpoints_are_not_mixed_in(void **state)
     assert_non_null(strstr(err.message, "step-00000002' is a later checkpoint"));
     expect_files(f.dir, "latest step-00000001 step-00000002 ");
     assert_int_equal(kvs_trainer_step(NULL, f.trainer, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_save(f.trainer, f.dir, 1, &err), KVS_OK); /* replaces it */
+    assert_int_equal(kvs_trainer_save(f.trainer, f.dir, 1, &err),
+                     KVS_OK); /* replaces the one of step 2 */
     expect_files(f.dir, "latest step-00000002 ");
     close_trainer(&f);
     support_remove_dir(f.dir);
 }
 
-/* A process that is killed leaves unfinished folders and links behind. */
-static void leftovers_do_no_harm(void **state)
+/* A process that was killed may leave unfinished folders and links; the next save removes them. */
+static void leftovers_are_removed(void **state)
 {
     static const char *const names[] = {".filling", ".replaced"};
     fixture f = {.dir = support_make_dir()};
@@ -761,11 +763,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(checkpoints_fit_any_number_of_ranks),
         cmocka_unit_test(other_settings_are_refused_with_both_values),
         cmocka_unit_test(other_contents_are_refused),
-        cmocka_unit_test(settings_that_may_change_may_change),
+        cmocka_unit_test(some_settings_may_change),
         cmocka_unit_test(old_checkpoints_are_removed),
-        cmocka_unit_test(damaged_checkpoints_are_passed_over),
-        cmocka_unit_test(later_checkpoints_are_not_mixed_in),
-        cmocka_unit_test(leftovers_do_no_harm),
+        cmocka_unit_test(damaged_checkpoints_are_skipped),
+        cmocka_unit_test(a_folder_with_a_later_checkpoint_is_refused),
+        cmocka_unit_test(leftovers_are_removed),
         cmocka_unit_test(failures_leave_the_last_checkpoint),
         cmocka_unit_test(null_arguments_are_refused),
         cmocka_unit_test(killed_processes_continue),
