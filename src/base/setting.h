@@ -100,11 +100,12 @@ typedef struct kvsi_setting {
 typedef struct kvsi_settings { /* a table */
     const kvsi_setting *rows;
     size_t count;
+    const char *name; /* of what the settings configure: "model"; NULL = it has none */
 } kvsi_settings;
 
 #define KVSI_SETTINGS(table)                                                                       \
     {                                                                                              \
-        (table), sizeof(table) / sizeof *(table)                                                   \
+        .rows = (table), .count = sizeof(table) / sizeof *(table)                                  \
     }
 
 /* The row with that name; NULL if there is none. */

@@ -1,5 +1,6 @@
 /* Configurations as handles whose settings are set and read by name: kvs_model_config,
- * kvs_train_config and kvs_task_config. */
+ * kvs_train_config and kvs_task_config.  The first part works on any struct and its table; the
+ * public calls pass it theirs. */
 #include "base/memory.h"
 #include "config/public_settings.h"
 #include "kvshift/kvshift_lab.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- by name --------------------------------------------------------------------------------- */
+/* ---- a struct and its table ------------------------------------------------------------------ */
 
 static const char *name_at(const void *table, size_t index)
 {
@@ -17,9 +18,8 @@ static const char *name_at(const void *table, size_t index)
     return index < t->count ? t->rows[index].name : NULL;
 }
 
-/* `what` names the table in the message: "model". */
-static kvs_status find_row(const kvsi_setting **out, const kvsi_settings *table, const char *what,
-                           const char *name, kvs_err *err)
+static kvs_status find_row(const kvsi_setting **out, const kvsi_settings *table, const char *name,
+                           kvs_err *err)
 {
     const char *nearest;
 
@@ -28,50 +28,66 @@ static kvs_status find_row(const kvsi_setting **out, const kvsi_settings *table,
     if (*out)
         return KVS_OK;
     nearest = kvsi_nearest_name(name, name_at, table);
-    return kvsi_fail(err, KVS_E_INVALID, "unknown %s setting '%.100s'%s%s%s", what, name,
+    return kvsi_fail(err, KVS_E_INVALID, "unknown %s setting '%.100s'%s%s%s", table->name, name,
                      nearest ? "; did you mean '" : "", nearest ? nearest : "",
                      nearest ? "'?" : "");
 }
 
-/* An empty value is an empty list. */
-static kvs_status store(const kvsi_setting *row, void *config, const char *value, kvs_err *err)
+/* Gives the second setting of an alias its value: "shift" = "gate" also sets "shift-form". */
+static kvs_status set_second(const kvsi_settings *table, void *config, const kvsi_alias *alias,
+                             kvs_err *err)
 {
+    const kvsi_setting *row = kvsi_settings_find(table, alias->also);
+
+    return kvsi_setting_store(row, config, row->name, kvsi_name_of(row->names, alias->also_value),
+                              err);
+}
+
+/* Sets a setting from text.  An empty text is an empty list. */
+static kvs_status set(const kvsi_settings *table, void *config, const char *name, const char *value,
+                      kvs_err *err)
+{
+    const kvsi_setting *row = NULL;
+    const kvsi_alias *alias;
+
+    NEED(config);
+    TRY(find_row(&row, table, name, err));
     NEED(value);
     if (!*value && kvsi_setting_is_list(row)) {
         kvsi_setting_clear(row, config);
         return KVS_OK;
     }
-    return kvsi_setting_store(row, config, row->name, value, err);
+    TRY(kvsi_setting_store(row, config, row->name, value, err));
+    alias = kvsi_setting_alias(row, value);
+    return alias ? set_second(table, config, alias, err) : KVS_OK;
 }
 
-static kvs_status set(const kvsi_settings *table, const char *what, void *config, const char *name,
-                      const char *value, kvs_err *err)
-{
-    const kvsi_setting *row = NULL;
+typedef struct number_text {
+    char text[40];
+} number_text;
 
-    NEED(config);
-    TRY(find_row(&row, table, what, name, err));
-    return store(row, config, value, err);
-}
-
-/* A whole number is written without a fraction, so that it can be a count or a flag. */
-static void print_number(char *out, size_t size, double value)
+/* Returns the number as text that set() takes.  A whole number has no fraction, so that it can be a
+ * count or a flag. */
+static number_text print_number(double value)
 {
+    number_text out;
+
     if (value == floor(value) && fabs(value) < 1e18)
-        snprintf(out, size, "%.0f", value);
+        snprintf(out.text, sizeof out.text, "%.0f", value);
     else
-        snprintf(out, size, "%.17g", value);
+        snprintf(out.text, sizeof out.text, "%.17g", value);
+    return out;
 }
 
-static kvs_status get(char *out, size_t size, const kvsi_settings *table, const char *what,
-                      const void *config, const char *name, kvs_err *err)
+static kvs_status get(char *out, size_t size, const kvsi_settings *table, const void *config,
+                      const char *name, kvs_err *err)
 {
     const kvsi_setting *row = NULL;
     char text[KVSI_SETTING_VALUE];
 
     NEED(out);
     NEED(config);
-    TRY(find_row(&row, table, what, name, err));
+    TRY(find_row(&row, table, name, err));
     kvsi_setting_write(text, row, config);
     if (strlen(text) >= size)
         return kvsi_fail(err, KVS_E_LIMIT, "setting '%s' has %zu characters, the buffer holds %zu",
@@ -103,16 +119,14 @@ static double number(const kvsi_settings *table, const void *config, const char 
     }
 }
 
-static kvs_status copy(void **out, const void *config, size_t size, kvs_err *err)
+/* Returns a copy in new memory; NULL if memory runs out. */
+static void *copy_of(const void *config, size_t size)
 {
-    NEED(out);
-    *out = NULL;
-    NEED(config);
-    *out = kvsi_alloc(1, size);
-    if (!*out)
-        return kvsi_no_memory(err, "a configuration");
-    memcpy(*out, config, size);
-    return KVS_OK;
+    void *own = kvsi_alloc(1, size);
+
+    if (own)
+        memcpy(own, config, size);
+    return own;
 }
 
 /* ---- models ---------------------------------------------------------------------------------- */
@@ -132,7 +146,11 @@ kvs_status kvs_model_config_create(kvs_model_config **out, const char *preset, k
 kvs_status kvs_model_config_copy(kvs_model_config **out, const kvs_model_config *config,
                                  kvs_err *err)
 {
-    return copy((void **)out, config, sizeof *config, err);
+    NEED(out);
+    *out = NULL;
+    NEED(config);
+    *out = copy_of(config, sizeof *config);
+    return *out ? KVS_OK : kvsi_no_memory(err, "a configuration");
 }
 
 void kvs_model_config_free(kvs_model_config *config)
@@ -143,15 +161,7 @@ void kvs_model_config_free(kvs_model_config *config)
 kvs_status kvs_model_config_set(kvs_model_config *config, const char *name, const char *value,
                                 kvs_err *err)
 {
-    const kvsi_setting *row = NULL;
-    const kvsi_alias *alias;
-
-    NEED(config);
-    TRY(find_row(&row, &kvsi_model_settings, "model", name, err));
-    TRY(store(row, config, value, err));
-    alias = kvsi_setting_alias(row, value);
-    if (alias) /* "shift" = "gate" sets the form too */
-        config->shift.form = (kvsi_shift_form)alias->also_value;
+    TRY(set(&kvsi_model_settings, config, name, value, err));
     if (strcmp(name, "body") == 0)
         kvsi_model_config_set_body(config, config->body);
     return KVS_OK;
@@ -160,16 +170,13 @@ kvs_status kvs_model_config_set(kvs_model_config *config, const char *name, cons
 kvs_status kvs_model_config_set_number(kvs_model_config *config, const char *name, double value,
                                        kvs_err *err)
 {
-    char text[40];
-
-    print_number(text, sizeof text, value);
-    return kvs_model_config_set(config, name, text, err);
+    return kvs_model_config_set(config, name, print_number(value).text, err);
 }
 
 kvs_status kvs_model_config_get(char *out, size_t size, const kvs_model_config *config,
                                 const char *name, kvs_err *err)
 {
-    return get(out, size, &kvsi_model_settings, "model", config, name, err);
+    return get(out, size, &kvsi_model_settings, config, name, err);
 }
 
 double kvs_model_config_number(const kvs_model_config *config, const char *name)
@@ -194,7 +201,11 @@ kvs_status kvs_train_config_create(kvs_train_config **out, const char *preset, k
 kvs_status kvs_train_config_copy(kvs_train_config **out, const kvs_train_config *config,
                                  kvs_err *err)
 {
-    return copy((void **)out, config, sizeof *config, err);
+    NEED(out);
+    *out = NULL;
+    NEED(config);
+    *out = copy_of(config, sizeof *config);
+    return *out ? KVS_OK : kvsi_no_memory(err, "a configuration");
 }
 
 void kvs_train_config_free(kvs_train_config *config)
@@ -205,22 +216,19 @@ void kvs_train_config_free(kvs_train_config *config)
 kvs_status kvs_train_config_set(kvs_train_config *config, const char *name, const char *value,
                                 kvs_err *err)
 {
-    return set(&kvsi_train_settings, "training", config, name, value, err);
+    return set(&kvsi_train_settings, config, name, value, err);
 }
 
 kvs_status kvs_train_config_set_number(kvs_train_config *config, const char *name, double value,
                                        kvs_err *err)
 {
-    char text[40];
-
-    print_number(text, sizeof text, value);
-    return kvs_train_config_set(config, name, text, err);
+    return kvs_train_config_set(config, name, print_number(value).text, err);
 }
 
 kvs_status kvs_train_config_get(char *out, size_t size, const kvs_train_config *config,
                                 const char *name, kvs_err *err)
 {
-    return get(out, size, &kvsi_train_settings, "training", config, name, err);
+    return get(out, size, &kvsi_train_settings, config, name, err);
 }
 
 double kvs_train_config_number(const kvs_train_config *config, const char *name)
@@ -232,31 +240,26 @@ double kvs_train_config_number(const kvs_train_config *config, const char *name)
 
 kvs_status kvs_task_config_create(kvs_task_config **out, const char *task, kvs_err *err)
 {
-    kvs_task_config config = {0};
+    kvs_task_config config;
 
     NEED(out);
     *out = NULL;
     NEED(task);
-    for (size_t i = 0; !config.task && kvs_task_name(i); i++)
-        if (strcmp(kvs_task_name(i), task) == 0)
-            config.task = kvs_task_name(i);
-    if (!config.task)
+    config.table = kvsi_task_settings(task);
+    if (!config.table)
         return kvsi_fail(err, KVS_E_INVALID,
                          "unknown task '%.100s', expected induction, ngram, hopk or igsm", task);
-    if (strcmp(task, "induction") == 0)
-        kvsi_induction_config_init(&config.settings.induction);
-    else if (strcmp(task, "ngram") == 0)
-        kvsi_ngram_config_init(&config.settings.ngram);
-    else if (strcmp(task, "hopk") == 0)
-        kvsi_hopk_config_init(&config.settings.hopk);
-    else
-        kvsi_igsm_config_init(&config.settings.igsm);
+    kvsi_settings_init(config.table, &config.settings, sizeof config.settings);
     return kvs_task_config_copy(out, &config, err);
 }
 
 kvs_status kvs_task_config_copy(kvs_task_config **out, const kvs_task_config *config, kvs_err *err)
 {
-    return copy((void **)out, config, sizeof *config, err);
+    NEED(out);
+    *out = NULL;
+    NEED(config);
+    *out = copy_of(config, sizeof *config);
+    return *out ? KVS_OK : kvsi_no_memory(err, "a configuration");
 }
 
 void kvs_task_config_free(kvs_task_config *config)
@@ -268,27 +271,23 @@ kvs_status kvs_task_config_set(kvs_task_config *config, const char *name, const 
                                kvs_err *err)
 {
     NEED(config);
-    return set(kvsi_task_settings(config->task), config->task, &config->settings, name, value, err);
+    return set(config->table, &config->settings, name, value, err);
 }
 
 kvs_status kvs_task_config_set_number(kvs_task_config *config, const char *name, double value,
                                       kvs_err *err)
 {
-    char text[40];
-
-    print_number(text, sizeof text, value);
-    return kvs_task_config_set(config, name, text, err);
+    return kvs_task_config_set(config, name, print_number(value).text, err);
 }
 
 kvs_status kvs_task_config_get(char *out, size_t size, const kvs_task_config *config,
                                const char *name, kvs_err *err)
 {
     NEED(config);
-    return get(out, size, kvsi_task_settings(config->task), config->task, &config->settings, name,
-               err);
+    return get(out, size, config->table, &config->settings, name, err);
 }
 
 double kvs_task_config_number(const kvs_task_config *config, const char *name)
 {
-    return config ? number(kvsi_task_settings(config->task), &config->settings, name) : NAN;
+    return config ? number(config->table, &config->settings, name) : NAN;
 }

@@ -92,7 +92,7 @@ static const kvsi_setting rows[] = {
 };
 /* clang-format on */
 
-const kvsi_settings kvsi_model_settings = KVSI_SETTINGS(rows);
+const kvsi_settings kvsi_model_settings = TABLE("model", rows);
 
 void kvsi_model_config_init(kvs_model_config *config)
 {

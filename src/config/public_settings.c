@@ -1,33 +1,26 @@
 /* The tables of settings as programs that use the library see them: kvs_setting. */
 #include "config/public_settings.h"
 
+#include "base/math.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* Most rows of a table, and most values of a choice with their aliases and the NULL at the end. */
-enum { ROWS_MAX = 64, CHOICES_MAX = 12 };
-
-typedef struct public_table {
-    const char *task; /* NULL = the table of models or of training */
-    const kvsi_settings *table;
-    kvs_setting rows[ROWS_MAX];
-    const char *choices[ROWS_MAX][CHOICES_MAX];
-} public_table;
-
-enum { MODEL, TRAIN, TASKS };
-
-static public_table tables[] = {
-    {.table = &kvsi_model_settings},
-    {.table = &kvsi_train_settings},
-    {.task = "induction", .table = &kvsi_induction_settings},
-    {.task = "ngram", .table = &kvsi_ngram_settings},
-    {.task = "hopk", .table = &kvsi_hopk_settings},
-    {.task = "igsm", .table = &kvsi_igsm_settings},
+/* The tables: first the two of models and of training, then those of tasks. */
+static const kvsi_settings *const tables[] = {
+    &kvsi_model_settings, &kvsi_train_settings, &kvsi_induction_settings,
+    &kvsi_ngram_settings, &kvsi_hopk_settings,  &kvsi_igsm_settings,
 };
 
-enum { TABLES = sizeof tables / sizeof *tables };
+enum { MODEL, TRAIN, FIRST_TASK, TABLES = sizeof tables / sizeof *tables };
+/* Largest number of rows of a table, and of values of a choice including aliases and the NULL at
+ * the end. */
+enum { ROWS_MAX = 64, CHOICES_MAX = 12 };
+
+/* The public form of the tables, which the first call fills. */
+static kvs_setting public_rows[TABLES][ROWS_MAX];
+static const char *public_choices[TABLES][ROWS_MAX][CHOICES_MAX];
 
 static const char *type_name(kvsi_setting_kind kind)
 {
@@ -59,74 +52,84 @@ static const char *default_value(const kvsi_setting *row)
     return row->kind == KVSI_SETTING_FLAG ? "no" : "0";
 }
 
-static void fill_table(public_table *t)
+static size_t row_count(size_t table)
 {
-    for (size_t i = 0; i < t->table->count && i < ROWS_MAX; i++) {
-        const kvsi_setting *row = t->table->rows + i;
-        const char *choice;
+    return kvsi_min(tables[table]->count, (size_t)ROWS_MAX);
+}
 
-        for (size_t c = 0; c + 1 < CHOICES_MAX && (choice = kvsi_setting_choice(row, c)); c++)
-            t->choices[i][c] = choice;
-        t->rows[i] = (kvs_setting){
-            .name = row->name,
-            .type = type_name(row->kind),
-            .group = row->group,
-            .help = row->help,
-            .value = default_value(row),
-            .automatic = row->automatic,
-            .choices = t->choices[i][0] ? t->choices[i] : NULL,
-            .low = row->low,
-            .high = row->high,
-            .open_low = row->open_low,
-            .open_high = row->open_high,
-            .changes_result = (row->use & KVSI_RESULT) != 0,
-            .may_change = (row->use & KVSI_MAY_CHANGE) != 0,
-        };
-    }
+static void fill_row(kvs_setting *out, const char **choices, const kvsi_setting *row)
+{
+    const char *choice;
+
+    for (size_t i = 0; i + 1 < CHOICES_MAX && (choice = kvsi_setting_choice(row, i)); i++)
+        choices[i] = choice;
+    *out = (kvs_setting){
+        .name = row->name,
+        .type = type_name(row->kind),
+        .group = row->group,
+        .help = row->help,
+        .value = default_value(row),
+        .automatic = row->automatic,
+        .choices = choices[0] ? choices : NULL,
+        .low = row->low,
+        .high = row->high,
+        .open_low = row->open_low,
+        .open_high = row->open_high,
+        .changes_result = (row->use & KVSI_RESULT) != 0,
+        .may_change = (row->use & KVSI_MAY_CHANGE) != 0,
+    };
 }
 
 static void fill_tables(void)
 {
     for (size_t t = 0; t < TABLES; t++)
-        fill_table(&tables[t]);
+        for (size_t i = 0; i < row_count(t); i++)
+            fill_row(&public_rows[t][i], public_choices[t][i], &tables[t]->rows[i]);
 }
 
-static const kvs_setting *setting_at(public_table *t, size_t index)
+/* `table` may be TABLES, which stands for an unknown task. */
+static const kvs_setting *setting_at(size_t table, size_t index)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    if (index >= t->table->count || pthread_once(&once, fill_tables) != 0)
+    if (table >= TABLES || index >= row_count(table) || pthread_once(&once, fill_tables) != 0)
         return NULL;
-    return &t->rows[index];
+    return &public_rows[table][index];
+}
+
+/* Returns the index of the task's table; TABLES if there is no such task. */
+static size_t find_task(const char *task)
+{
+    size_t t = FIRST_TASK;
+
+    while (t < TABLES && strcmp(tables[t]->name, task) != 0)
+        t++;
+    return t;
 }
 
 const kvs_setting *kvs_model_setting(size_t index)
 {
-    return setting_at(&tables[MODEL], index);
+    return setting_at(MODEL, index);
 }
 
 const kvs_setting *kvs_train_setting(size_t index)
 {
-    return setting_at(&tables[TRAIN], index);
+    return setting_at(TRAIN, index);
 }
 
 const char *kvs_task_name(size_t index)
 {
-    return index < TABLES - TASKS ? tables[TASKS + index].task : NULL;
+    return index < TABLES - FIRST_TASK ? tables[FIRST_TASK + index]->name : NULL;
 }
 
 const kvs_setting *kvs_task_setting(const char *task, size_t index)
 {
-    for (size_t t = TASKS; task && t < TABLES; t++)
-        if (strcmp(tables[t].task, task) == 0)
-            return setting_at(&tables[t], index);
-    return NULL;
+    return task ? setting_at(find_task(task), index) : NULL;
 }
 
 const kvsi_settings *kvsi_task_settings(const char *task)
 {
-    for (size_t t = TASKS; t < TABLES; t++)
-        if (strcmp(tables[t].task, task) == 0)
-            return tables[t].table;
-    return NULL;
+    const size_t t = find_task(task);
+
+    return t < TABLES ? tables[t] : NULL;
 }

@@ -82,10 +82,10 @@ static const kvsi_setting igsm_rows[] = {
 
 /* clang-format on */
 
-const kvsi_settings kvsi_induction_settings = KVSI_SETTINGS(induction_rows);
-const kvsi_settings kvsi_ngram_settings = KVSI_SETTINGS(ngram_rows);
-const kvsi_settings kvsi_hopk_settings = KVSI_SETTINGS(hopk_rows);
-const kvsi_settings kvsi_igsm_settings = KVSI_SETTINGS(igsm_rows);
+const kvsi_settings kvsi_induction_settings = TABLE("induction", induction_rows);
+const kvsi_settings kvsi_ngram_settings = TABLE("ngram", ngram_rows);
+const kvsi_settings kvsi_hopk_settings = TABLE("hopk", hopk_rows);
+const kvsi_settings kvsi_igsm_settings = TABLE("igsm", igsm_rows);
 
 /* The fields without a row: the vocabulary is the model's, the seed that of training. */
 void kvsi_induction_config_init(kvsi_induction_config *config)

@@ -82,7 +82,7 @@ static const kvsi_setting train_rows[] = {
 };
 /* clang-format on */
 
-const kvsi_settings kvsi_train_settings = KVSI_SETTINGS(train_rows);
+const kvsi_settings kvsi_train_settings = TABLE("training", train_rows);
 
 void kvsi_train_config_init(kvs_train_config *config)
 {

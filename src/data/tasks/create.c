@@ -1,9 +1,7 @@
-/* Tasks from their public configuration. */
+/* kvs_task_create: creates a task from its public configuration. */
 #include "base/sized.h"
 #include "config/public_settings.h"
 #include "data/tasks/tasks.h"
-
-#include <string.h>
 
 static const kvs_task_options defaults = {.size = sizeof defaults, .vocab = 1000, .seed = 1};
 
@@ -23,15 +21,15 @@ kvs_status kvs_task_create(kvs_data **out, const kvs_task_config *config,
     NEED(config);
     TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_task_options", err));
     own = *config;
-    if (strcmp(own.task, "induction") == 0) {
+    if (own.table == &kvsi_induction_settings) {
         own.settings.induction.vocab = o.vocab > 0 ? o.vocab : defaults.vocab;
         return kvsi_induction_create(out, &own.settings.induction, err);
     }
-    if (strcmp(own.task, "ngram") == 0) {
+    if (own.table == &kvsi_ngram_settings) {
         own.settings.ngram.seed = o.seed;
         return kvsi_ngram_create(out, &own.settings.ngram, err);
     }
-    if (strcmp(own.task, "hopk") == 0)
+    if (own.table == &kvsi_hopk_settings)
         return kvsi_hopk_create(out, &own.settings.hopk, err);
     own.settings.igsm.tokenizer = o.tokenizer;
     return kvsi_igsm_create(out, &own.settings.igsm, err);
