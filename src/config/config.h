@@ -219,7 +219,8 @@ extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_
     kvsi_shift_init_names[], kvsi_positions_names[], kvsi_head_names[], kvsi_schedule_names[],
     kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[], kvsi_igsm_mode_names[],
     kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
-/* Short names of a target and a form together: gate, clamp, smear. */
+/* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
+ * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];
 
 /* ---- calls ---- */
@@ -242,8 +243,8 @@ void kvsi_igsm_config_init(kvsi_igsm_config *config);
 /* The rate of the shift's parameters at step 1, 2, ... */
 double kvsi_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 
-/* Names as in commands and files.  For unknown values the _name calls return NULL and the _parse
- * calls fail. */
+/* Names as in commands and files.  The _name calls return NULL for a value without a name, and
+ * kvsi_body_parse fails for an unknown name. */
 const char *kvsi_shift_targets_name(unsigned targets);
 const char *kvsi_shift_form_name(kvsi_shift_form form);
 const char *kvsi_shift_init_name(kvsi_shift_init init);
@@ -251,10 +252,5 @@ const char *kvsi_body_name(kvsi_body body);
 const char *kvsi_positions_name(kvsi_positions positions);
 const char *kvsi_shard_name(kvsi_shard_stage shard);
 kvs_status kvsi_body_parse(kvsi_body *out, const char *name, kvs_err *err);
-kvs_status kvsi_shift_targets_parse(unsigned *out, const char *name, kvs_err *err);
-kvs_status kvsi_shift_form_parse(kvsi_shift_form *out, const char *name, kvs_err *err);
-/* Targets by name, or a short name for targets and form together: gate and clamp (kv with that
- * form), smear (k with gate).  *form_said is 1 if the name included a form. */
-kvs_status kvsi_shift_parse(kvsi_shift_config *out, int *form_said, const char *name, kvs_err *err);
 
 #endif

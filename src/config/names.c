@@ -2,8 +2,6 @@
 #include "config/config.h"
 #include "kvshift/kvshift_files.h"
 
-#include <string.h>
-
 const kvsi_name kvsi_body_names[] = {{"llama", KVSI_BODY_LLAMA}, {"gpt2", KVSI_BODY_GPT2}, {0}};
 
 const kvsi_name kvsi_shift_target_names[] = {
@@ -103,20 +101,21 @@ const kvsi_name kvsi_dtype_names[] = {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* Defines PREFIX_X_name and PREFIX_X_parse. */
+/* Defines PREFIX_X_name. */
 #define NAME_CALL(prefix, x, type, names)                                                          \
     const char *prefix##_##x##_name(type value)                                                    \
     {                                                                                              \
         return kvsi_name_of(names, (int)value);                                                    \
     }
-#define PARSE_CALL(prefix, x, type, names, what)                                                   \
+/* Defines PREFIX_X_parse. */
+#define PARSE_CALL(prefix, x, type, names)                                                         \
     kvs_status prefix##_##x##_parse(type *out, const char *name, kvs_err *err)                     \
     {                                                                                              \
         int value = 0;                                                                             \
                                                                                                    \
         NEED(out);                                                                                 \
         NEED(name);                                                                                \
-        TRY(kvsi_name_parse(&value, names, what, name, err));                                      \
+        TRY(kvsi_name_parse(&value, names, #x, name, err));                                        \
         *out = (type)value;                                                                        \
         return KVS_OK;                                                                             \
     }
@@ -129,21 +128,6 @@ NAME_CALL(kvsi, positions, kvsi_positions, kvsi_positions_names)
 NAME_CALL(kvsi, shard, kvsi_shard_stage, kvsi_shard_names)
 NAME_CALL(kvs, format, kvs_format, kvsi_format_names)
 NAME_CALL(kvs, dtype, kvs_dtype, kvsi_dtype_names)
-PARSE_CALL(kvsi, shift_targets, unsigned, kvsi_shift_target_names, "shift")
-PARSE_CALL(kvsi, body, kvsi_body, kvsi_body_names, "body")
-PARSE_CALL(kvsi, shift_form, kvsi_shift_form, kvsi_shift_form_names, "shift form")
-PARSE_CALL(kvs, format, kvs_format, kvsi_format_names, "format")
-PARSE_CALL(kvs, dtype, kvs_dtype, kvsi_dtype_names, "dtype")
-
-kvs_status kvsi_shift_parse(kvsi_shift_config *out, int *form_said, const char *name, kvs_err *err)
-{
-    const kvsi_setting shift = {.aliases = kvsi_shift_aliases};
-    const kvsi_alias *alias = kvsi_setting_alias(&shift, name);
-
-    *form_said = alias != NULL;
-    if (!alias)
-        return kvsi_shift_targets_parse(&out->targets, name, err);
-    out->targets = (unsigned)alias->value;
-    out->form = (kvsi_shift_form)alias->also_value;
-    return KVS_OK;
-}
+PARSE_CALL(kvsi, body, kvsi_body, kvsi_body_names)
+PARSE_CALL(kvs, format, kvs_format, kvsi_format_names)
+PARSE_CALL(kvs, dtype, kvs_dtype, kvsi_dtype_names)

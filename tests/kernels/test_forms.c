@@ -302,56 +302,51 @@ static void short_names_of_shifts(void **state)
     static const struct {
         const char *name;
         unsigned targets;
-        int form_said;
         kvsi_shift_form form; /* unchanged if the name does not define it */
     } names[] = {
-        {"none", 0, 0, KVSI_SHIFT_CHANNEL},
-        {"k", KVS_SHIFT_K, 0, KVSI_SHIFT_CHANNEL},
-        {"v", KVS_SHIFT_V, 0, KVSI_SHIFT_CHANNEL},
-        {"kv", KV, 0, KVSI_SHIFT_CHANNEL},
-        {"qkv", KVS_SHIFT_Q | KV, 0, KVSI_SHIFT_CHANNEL},
-        {"gate", KV, 1, KVSI_SHIFT_GATE},
-        {"clamp", KV, 1, KVSI_SHIFT_CLAMP},
-        {"smear", KVS_SHIFT_K, 1, KVSI_SHIFT_GATE},
+        {"none", 0, KVSI_SHIFT_CHANNEL},
+        {"k", KVS_SHIFT_K, KVSI_SHIFT_CHANNEL},
+        {"v", KVS_SHIFT_V, KVSI_SHIFT_CHANNEL},
+        {"kv", KV, KVSI_SHIFT_CHANNEL},
+        {"qkv", KVS_SHIFT_Q | KV, KVSI_SHIFT_CHANNEL},
+        {"gate", KV, KVSI_SHIFT_GATE},
+        {"clamp", KV, KVSI_SHIFT_CLAMP},
+        {"smear", KVS_SHIFT_K, KVSI_SHIFT_GATE},
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        kvsi_shift_config shift = {.form = KVSI_SHIFT_CHANNEL, .window = 2};
-        int form_said = -1;
+        kvs_model_config config = {.shift = {.form = KVSI_SHIFT_CHANNEL, .window = 2}};
 
-        assert_int_equal(kvsi_shift_parse(&shift, &form_said, names[i].name, NULL), KVS_OK);
-        assert_int_equal(shift.targets, names[i].targets);
-        assert_int_equal(form_said, names[i].form_said);
-        assert_int_equal(shift.form, names[i].form);
-        assert_int_equal(shift.window, 2);
+        assert_int_equal(kvs_model_config_set(&config, "shift", names[i].name, NULL), KVS_OK);
+        assert_int_equal(config.shift.targets, names[i].targets);
+        assert_int_equal(config.shift.form, names[i].form);
+        assert_int_equal(config.shift.window, 2);
     }
 }
 
 static void unknown_names_are_refused(void **state)
 {
-    kvsi_shift_config shift = {0};
-    kvsi_shift_form form;
-    int form_said;
+    kvs_model_config config = {.vocab = 0};
     kvs_err err;
 
     (void)state;
-    assert_int_equal(kvsi_shift_parse(&shift, &form_said, "channel", &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_config_set(&config, "shift", "channel", &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "'channel'"));
-    assert_int_equal(kvsi_shift_form_parse(&form, "smear", &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_config_set(&config, "shift-form", "smear", &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "'smear'"));
 }
 
 static void forms_have_names(void **state)
 {
     static const char *const names[] = {"free", "gate", "clamp", "channel", "data", "hard"};
-    kvsi_shift_form form;
+    kvs_model_config config = {.vocab = 0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        assert_int_equal(kvsi_shift_form_parse(&form, names[i], NULL), KVS_OK);
-        assert_int_equal(form, i);
-        assert_string_equal(kvsi_shift_form_name(form), names[i]);
+        assert_int_equal(kvs_model_config_set(&config, "shift-form", names[i], NULL), KVS_OK);
+        assert_int_equal(config.shift.form, i);
+        assert_string_equal(kvsi_shift_form_name(config.shift.form), names[i]);
     }
     assert_null(kvsi_shift_form_name(KVSI_SHIFT_HARD + 1));
 }
