@@ -45,8 +45,8 @@ void kvsi_settings_set(const kvsi_settings *table, void *config)
 
 /* ---- configurations that are set and read by name -------------------------------------------- */
 
-/* A value outside its struct. */
-typedef union loose_value {
+/* The value of one setting, of any kind. */
+typedef union any_value {
     int flag;
     size_t size;
     uint64_t whole;
@@ -54,7 +54,7 @@ typedef union loose_value {
     const char *text;
     kvsi_number_list numbers;
     kvsi_text_list texts;
-} loose_value;
+} any_value;
 
 static void *named_config(const kvsi_setting *row, const void *config)
 {
@@ -64,7 +64,7 @@ static void *named_config(const kvsi_setting *row, const void *config)
     return named;
 }
 
-/* A name that the configuration does not have has the value "". */
+/* Reads the value as text: "" if the configuration has no setting of that name. */
 static void get_named(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config)
 {
     const void *named = named_config(row, config);
@@ -78,18 +78,18 @@ static kvs_status set_named(const kvsi_setting *row, void *config, const char *t
     return row->access->set(named_config(row, config), row->name, text, err);
 }
 
-/* The row of a loose value of the same setting. */
-static kvsi_setting loose_row(const kvsi_setting *row)
+/* Returns the row of the same setting for a struct that is only its value, an any_value. */
+static kvsi_setting value_row(const kvsi_setting *row)
 {
-    kvsi_setting loose = *row;
+    kvsi_setting own = *row;
 
-    loose.access = NULL;
-    loose.offset = 0;
-    return loose;
+    own.access = NULL;
+    own.offset = 0;
+    return own;
 }
 
-/* Not set, 0 or empty. */
-static void clear_loose(loose_value *out, const kvsi_setting *row)
+/* Sets the value to "not set", 0 or empty. */
+static void clear_value(any_value *out, const kvsi_setting *row)
 {
     memset(out, 0, sizeof *out);
     if (row->kind == KVSI_SETTING_OPTIONAL)
@@ -97,23 +97,23 @@ static void clear_loose(loose_value *out, const kvsi_setting *row)
 }
 
 typedef struct loaded_value {
-    loose_value value;
-    char text[KVSI_SETTING_VALUE]; /* which the value may borrow */
+    any_value value;
+    char text[KVSI_SETTING_VALUE]; /* the value may point into it */
 } loaded_value;
 
-/* Reads the value into *out and returns the row for it.  Limits are those of values that are given,
- * not of values that are there. */
+/* Reads the value into *out and returns the row of out->value.  The row has no limits: they apply
+ * to values that are being set, and a configuration may hold others, like the vocabulary 0. */
 static kvsi_setting load_named(loaded_value *out, const kvsi_setting *row, const void *config)
 {
-    kvsi_setting loose = loose_row(row);
+    kvsi_setting own = value_row(row);
 
-    loose.low = loose.high = 0;
-    loose.open_low = 0;
-    clear_loose(&out->value, row);
+    own.low = own.high = 0;
+    own.open_low = 0;
+    clear_value(&out->value, row);
     get_named(out->text, row, config);
     if (*out->text)
-        kvsi_setting_store(&loose, &out->value, row->name, out->text, NULL);
-    return loose;
+        kvsi_setting_store(&own, &out->value, row->name, out->text, NULL);
+    return own;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
@@ -397,10 +397,11 @@ static kvs_status store_text(const kvsi_setting *row, void *config, const char *
 kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
                                    kvs_err *err)
 {
-    const kvsi_setting loose = loose_row(row);
-    loose_value value = {0};
+    const kvsi_setting own = value_row(row);
+    any_value value;
 
-    return kvsi_setting_store(&loose, &value, origin, text, err);
+    clear_value(&value, row);
+    return kvsi_setting_store(&own, &value, origin, text, err);
 }
 
 kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
@@ -409,7 +410,8 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
     uint64_t number = 0;
 
     if (row->access) {
-        TRY(kvsi_setting_check_text(row, origin, text, err)); /* whose messages have the origin */
+        /* Messages of this check start with the origin, those of set_named do not. */
+        TRY(kvsi_setting_check_text(row, origin, text, err));
         return set_named(row, config, text, err);
     }
     switch (row->kind) {
@@ -440,8 +442,8 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
 
 /* ---- to text --------------------------------------------------------------------------------- */
 
-/* With 15 digits, or with as many more as it takes to read the same number again.  Returns the
- * length, which is less than 32. */
+/* Writes the number with 15 digits, or with up to 17 if fewer do not give the same number when they
+ * are read again.  Returns the length, which is less than 32. */
 static size_t write_real(char *out, double number)
 {
     int digits = 15, length;
@@ -605,30 +607,30 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 
 int kvsi_setting_is_default(const kvsi_setting *row, const void *config)
 {
-    kvsi_setting loose = loose_row(row);
-    loose_value usual;
+    kvsi_setting own = value_row(row);
+    any_value usual;
     loaded_value loaded;
 
-    clear_loose(&usual, row);
+    clear_value(&usual, row);
     if (row->value && *row->value)
-        kvsi_setting_store(&loose, &usual, row->name, row->value, NULL);
+        kvsi_setting_store(&own, &usual, row->name, row->value, NULL);
     if (!row->access)
-        return kvsi_setting_equal(&loose, const_field(row, config), &usual);
-    loose = load_named(&loaded, row, config);
-    return kvsi_setting_equal(&loose, &loaded.value, &usual);
+        return kvsi_setting_equal(&own, const_field(row, config), &usual);
+    own = load_named(&loaded, row, config);
+    return kvsi_setting_equal(&own, &loaded.value, &usual);
 }
 
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
-    kvsi_setting loose;
+    kvsi_setting own;
     loaded_value loaded;
 
     if (!row->automatic)
         return 0;
     if (row->access) {
-        loose = load_named(&loaded, row, config);
-        return kvsi_setting_is_automatic(&loose, &loaded.value);
+        own = load_named(&loaded, row, config);
+        return kvsi_setting_is_automatic(&own, &loaded.value);
     }
     switch (row->kind) {
     case KVSI_SETTING_SIZE:
@@ -727,13 +729,13 @@ static json_t *list_to_json(const kvsi_setting *row, const void *config)
 json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
-    kvsi_setting loose;
+    kvsi_setting own;
     loaded_value loaded;
     const char *text;
 
     if (row->access) {
-        loose = load_named(&loaded, row, config);
-        return kvsi_setting_to_json(&loose, &loaded.value);
+        own = load_named(&loaded, row, config);
+        return kvsi_setting_to_json(&own, &loaded.value);
     }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:

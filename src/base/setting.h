@@ -53,8 +53,8 @@ typedef struct kvsi_alias {
     int value, also_value;
 } kvsi_alias;
 
-/* Functions that set and read a configuration by the names of its settings.  `get` writes a text
- * that `set` takes; "" is an empty list. */
+/* Functions that set and read a configuration by the names of its settings.  `get` writes text that
+ * `set` accepts; "" is an empty list. */
 typedef struct kvsi_setting_access {
     kvs_status (*set)(void *config, const char *name, const char *value, kvs_err *err);
     kvs_status (*get)(char *out, size_t size, const void *config, const char *name, kvs_err *err);
@@ -87,7 +87,7 @@ typedef struct kvsi_setting {
     const kvsi_name *names;                 /* of the values of an enum */
     const kvsi_alias *aliases;              /* may be NULL */
     const char *(*examples)(size_t index);  /* values of a text, for the help; NULL past the end */
-    const char *implied;     /* the value of an option given without one; NULL = it needs a value */
+    const char *implied;     /* the value of an option without a value; NULL = it needs one */
     double low, high;        /* limits of a number; high = 0 means no upper limit */
     int open_low, open_high; /* the limit itself is excluded */
     int may_be_empty;        /* a text may be "" */
@@ -113,7 +113,7 @@ const kvsi_setting *kvsi_settings_find(const kvsi_settings *table, const char *n
 
 /* Sets a struct of `size` bytes to the defaults. */
 void kvsi_settings_init(const kvsi_settings *table, void *config, size_t size);
-/* The same for a struct that is all zeros. */
+/* Sets a struct to the defaults; all of its bytes must be 0. */
 void kvsi_settings_set(const kvsi_settings *table, void *config);
 
 /* Value number i = 0, 1, ... of a choice or an enum, aliases last; NULL past the end. */
@@ -127,12 +127,11 @@ const kvsi_alias *kvsi_setting_alias(const kvsi_setting *row, const char *name);
  * not the second setting.  Messages start with `origin`.  A text is borrowed. */
 kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
                               const char *text, kvs_err *err);
-/* Whether kvsi_setting_store would take the text. */
+/* Fails if kvsi_setting_store would not accept the text. */
 kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
                                    kvs_err *err);
-enum {
-    KVSI_SETTING_VALUE = 32 * KVSI_LIST_MAX
-}; /* size of a value's buffer, for the longest list */
+/* The size of a buffer for any value as text; the longest one is a list of numbers. */
+enum { KVSI_SETTING_VALUE = 32 * KVSI_LIST_MAX };
 
 /* Writes the value of a row of any kind but KVSI_SETTING_TEXT as text that kvsi_setting_store
  * reads; allocates nothing. */
@@ -145,9 +144,9 @@ int kvsi_setting_is_list(const kvsi_setting *row);
 void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
-/* Whether the field has the row's default. */
+/* Returns whether the field has the row's default. */
 int kvsi_setting_is_default(const kvsi_setting *row, const void *config);
-/* Whether the field has the value that `automatic` describes. */
+/* Returns whether the field has the value that `automatic` describes. */
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
 
 /* Whether the value is within the row's limits and, for an enum, has a name. */

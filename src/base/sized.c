@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Returns the member `size`, which is the first one. */
 static size_t size_of(const void *sized)
 {
     size_t size;
@@ -41,9 +42,8 @@ kvs_status kvsi_sized_read(void *own, size_t own_size, const void *options, cons
         if (bytes[i] != 0)
             return kvsi_fail(
                 err, KVS_E_UNSUPPORTED,
-                "%s: byte %zu is not 0, but this version of the library knows only %zu "
-                "bytes",
-                what, i, own_size);
+                "%s: byte %zu is not 0, but this version of the library knows only %zu bytes", what,
+                i, own_size);
     memcpy(own, options, kvsi_min(size_of(options), own_size));
     memcpy(own, &own_size, sizeof own_size);
     return KVS_OK;

@@ -9,7 +9,8 @@
 
 #include "base/status.h"
 
-/* X_init(options, size): copies the defaults and sets `size`; bytes that are not known become 0. */
+/* Implements X_init(options, size): copies the defaults into the caller's struct, which has `size`
+ * bytes, and sets its member `size`.  Bytes behind the library's own struct become 0. */
 void kvsi_sized_init(void *options, size_t size, const void *defaults, size_t own_size);
 
 /* Copies the caller's options over *own, which holds the defaults.  `options` may be NULL.  `what`
@@ -17,9 +18,10 @@ void kvsi_sized_init(void *options, size_t size, const void *defaults, size_t ow
 kvs_status kvsi_sized_read(void *own, size_t own_size, const void *options, const char *what,
                            kvs_err *err);
 
-/* Whether the caller has set the size of a struct that receives results. */
+/* Fails unless the caller has set the size of a struct that receives results. */
 kvs_status kvsi_sized_check(const void *result, const char *what, kvs_err *err);
-/* Copies as much of the results as the caller's struct holds; its size stays. */
+/* Copies as much of the results as fits the caller's struct, and leaves its member `size` as it
+ * is. */
 void kvsi_sized_write(void *result, const void *own, size_t own_size);
 
 #endif

@@ -45,15 +45,16 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
             return try_status;                                                                     \
     } while (0)
 
-/* Refuses a NULL argument of a public call, which has a parameter `err`. */
+/* Returns KVS_E_INVALID from a public call if an argument is NULL.  The call must have a parameter
+ * `err`. */
 #define NEED(pointer) NEED_AS(pointer, pointer)
-/* The same if the parameter has another name in the header. */
+/* Like NEED, for an argument whose name in the public header is `name`. */
 #define NEED_AS(pointer, name)                                                                     \
     do {                                                                                           \
         if (!(pointer))                                                                            \
             return kvsi_fail(err, KVS_E_INVALID, "%s is NULL", #name);                             \
     } while (0)
-/* Refuses NULL for an array of `count` elements, which may be NULL if it is empty. */
+/* Like NEED, for an array of `count` elements, which may be NULL if `count` is 0. */
 #define NEED_ARRAY(pointer, count)                                                                 \
     do {                                                                                           \
         if ((count) > 0)                                                                           \

@@ -4,8 +4,8 @@
  * A row has the name, type, limits, default, help text and use of a setting (base/setting.h).  The
  * options of the commands, configuration files, config.json, the log of a run, the check when a run
  * is resumed, plans of experiments and labels of reports are all derived from these tables.  A new
- * setting is a field of a struct here and its row.  Programs that use the library set them by
- * name. */
+ * setting is a field of a struct here and its row.  Programs that use the library set settings by
+ * name (handles.c). */
 #ifndef KVSI_CONFIG_CONFIG_H
 #define KVSI_CONFIG_CONFIG_H
 
@@ -26,7 +26,7 @@ typedef enum kvsi_shift_form {
 typedef enum kvsi_shift_init {
     KVSI_SHIFT_INIT_UNIFORM,  /* all taps but the oldest ~ U(0,1), the oldest = 1 - their sum */
     KVSI_SHIFT_INIT_SOFTMAX,  /* softmax of normally distributed values */
-    KVSI_SHIFT_INIT_IDENTITY, /* the current token's tap 1, the others 0: ordinary attention */
+    KVSI_SHIFT_INIT_IDENTITY, /* the current token's tap is 1, others are 0: ordinary attention */
 } kvsi_shift_init;
 
 typedef struct kvsi_shift_config {
@@ -148,7 +148,8 @@ typedef enum kvsi_induction_sampler {
     KVSI_INDUCTION_PAPER,  /* the paper's generator, step by step */
 } kvsi_induction_sampler;
 
-/* "... A B ... A -> B": tokens 11 .. vocab-1, none repeated but the last one. */
+/* Sequences "... A B ... A", whose answer is B.  Tokens are 11 .. vocab-1 and all different, except
+ * for the last one. */
 typedef struct kvsi_induction_config {
     size_t vocab, pool, max_length;
     kvsi_loss_rows loss;
@@ -167,8 +168,8 @@ typedef struct kvsi_ngram_config {
 /* k-hop induction: the first token is the number of hops, each other token is a letter.  The answer
  * of a letter is the letter that many hops away: one hop goes to the position after the last
  * earlier occurrence of the same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and
- * "blank"; the first token's answer is blank.  All answers have a loss; those that are letters are
- * scored. */
+ * "blank"; the first token's answer is blank.  All answers have a loss; answers that are
+ * letters are also scored. */
 typedef struct kvsi_hopk_config {
     size_t letters, length; /* length: letters per sequence */
     size_t hops; /* maximum, at most length - 2; each sequence draws its number from 0 .. hops */
@@ -210,7 +211,7 @@ extern const kvsi_settings kvsi_train_settings; /* of kvs_train_config */
 extern const kvsi_settings kvsi_induction_settings, kvsi_ngram_settings, kvsi_hopk_settings,
     kvsi_igsm_settings; /* of kvsi_induction_config, ... */
 
-/* The groups of those rows, which are headings in the help and sections of configuration files. */
+/* The groups of the rows, which are headings in the help and sections of configuration files. */
 extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[], kvsi_group_run[],
     kvsi_group_induction[], kvsi_group_ngram[], kvsi_group_hopk[], kvsi_group_igsm[];
 
@@ -225,12 +226,13 @@ extern const kvsi_alias kvsi_shift_aliases[];
 
 /* ---- calls ---- */
 
-/* Defaults of a Llama body; vocab is 0 and must be set.  kv_heads 0 means as many as heads; ffn 0
- * means 8/3 dim rounded up to a multiple of 16 (Llama) or 4 dim (GPT-2). */
+/* Sets the defaults of a Llama body.  vocab is 0 and must be set.  kv_heads 0 means as many as
+ * heads; ffn 0 means 8/3 dim rounded up to a multiple of 16 (Llama) or 4 dim (GPT-2). */
 void kvsi_model_config_init(kvs_model_config *config);
-/* The same for another body. */
+/* Sets the body and its default positions. */
 void kvsi_model_config_set_body(kvs_model_config *config, kvsi_body body);
-/* Attention heads of a layer; layers with a sliding window may have other counts. */
+/* Return the number of attention heads of a layer; layers with a sliding window may have other
+ * numbers. */
 size_t kvsi_model_config_heads(const kvs_model_config *config, size_t layer);
 size_t kvsi_model_config_kv_heads(const kvs_model_config *config, size_t layer);
 kvs_status kvsi_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err);
@@ -240,7 +242,7 @@ void kvsi_induction_config_init(kvsi_induction_config *config);
 void kvsi_ngram_config_init(kvsi_ngram_config *config);
 void kvsi_hopk_config_init(kvsi_hopk_config *config);
 void kvsi_igsm_config_init(kvsi_igsm_config *config);
-/* The rate of the shift's parameters at step 1, 2, ... */
+/* Returns the learning rate of the shift's parameters at step 1, 2, ... */
 double kvsi_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 
 /* Names as in commands and files.  The _name calls return NULL for a value without a name, and
