@@ -57,7 +57,7 @@ typedef enum kvsi_head_kind {
 
 enum { KVSI_SHIFT_WINDOW_MAX = 3, KVSI_SLOPES_MAX = 64, KVSI_LISTED_LAYERS_MAX = 64 };
 
-/* The public handle kvs_model_config points to one of these. */
+/* The public handle kvs_model_config points to this struct. */
 struct kvs_model_config {
     kvsi_body body;
     size_t vocab, dim, layers, heads, kv_heads, ffn;
@@ -101,10 +101,10 @@ typedef enum kvsi_shard_stage {
     KVSI_SHARD_OPTIMIZER,  /* stage 1: the optimizer's moments */
     KVSI_SHARD_GRADIENTS,  /* stage 2: gradients, which are sent after every micro-batch */
     KVSI_SHARD_PARAMETERS, /* stage 3: weights.  Layers are gathered when they are needed, twice per
-                             pass.  Needs a model of a runtime with `spread` */
+                             pass.  The model's runtime must have `spread` set */
 } kvsi_shard_stage;
 
-/* The public handle kvs_train_config points to one of these. */
+/* The public handle kvs_train_config points to this struct. */
 struct kvs_train_config {
     uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
     size_t batch;      /* sequences per step over all ranks; the number of ranks must divide it */
@@ -165,11 +165,12 @@ typedef struct kvsi_ngram_config {
     uint64_t seed; /* of the table */
 } kvsi_ngram_config;
 
-/* k-hop induction: the first token is the number of hops, each other token is a letter.  The answer
- * of a letter is the letter that many hops away: one hop goes to the position after the last
- * earlier occurrence of the same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and
- * "blank"; the first token's answer is blank.  All answers have a loss; answers that are
- * letters are also scored. */
+/* k-hop induction.  The first token is the number of hops; all others are letters.  One hop goes
+ * from the position of a letter to the position after the previous occurrence of that letter.  The
+ * answer at a position is the letter that is reached from there after that number of hops, or
+ * "none" if a letter on the way has no previous occurrence.  Ids are in this order: numbers of hops
+ * 0 .. hops, letters, "none", "blank".  The answer of the first token is "blank".  All answers have
+ * a loss; only answers that are letters are scored. */
 typedef struct kvsi_hopk_config {
     size_t letters, length; /* length: letters per sequence */
     size_t hops; /* maximum, at most length - 2; each sequence draws its number from 0 .. hops */

@@ -1,6 +1,6 @@
 /* Configurations as handles whose settings are set and read by name: kvs_model_config,
- * kvs_train_config and kvs_task_config.  The first part works on any struct and its table; the
- * public calls pass it theirs. */
+ * kvs_train_config and kvs_task_config.  The functions of the first section work on any
+ * struct and its table of settings; the public calls pass their own. */
 #include "base/memory.h"
 #include "config/public_settings.h"
 #include "kvshift/kvshift_lab.h"

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* The tables: first the two of models and of training, then those of tasks. */
+/* The tables of models and of training, followed by the tables of tasks. */
 static const kvsi_settings *const tables[] = {
     &kvsi_model_settings, &kvsi_train_settings, &kvsi_induction_settings,
     &kvsi_ngram_settings, &kvsi_hopk_settings,  &kvsi_igsm_settings,

@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-/* The configuration of one task; the public handle points to one of these.  kvs_task_create sets
+/* The configuration of one task; the public handle points to this struct.  kvs_task_create sets
  * the members that have no row: vocab, seed and tokenizer. */
 struct kvs_task_config {
     const kvsi_settings *table; /* of the member of `settings` that is used */

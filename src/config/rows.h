@@ -16,7 +16,7 @@
 #define ENUM(option, member, in, about, values)                                                    \
     ROW(option, KVSI_SETTING_ENUM, member, in, "NAME", about), .names = (values)
 
-/* The table of an array of rows. */
+/* Initializes a kvsi_settings from an array of rows. */
 #define TABLE(what, array)                                                                         \
     {                                                                                              \
         .rows = (array), .count = sizeof(array) / sizeof *(array), .name = (what)                  \

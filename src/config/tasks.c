@@ -87,7 +87,7 @@ const kvsi_settings kvsi_ngram_settings = TABLE("ngram", ngram_rows);
 const kvsi_settings kvsi_hopk_settings = TABLE("hopk", hopk_rows);
 const kvsi_settings kvsi_igsm_settings = TABLE("igsm", igsm_rows);
 
-/* The fields without a row: the vocabulary is the model's, the seed that of training. */
+/* The vocabulary and the seed have no row: they are those of the model and of training. */
 void kvsi_induction_config_init(kvsi_induction_config *config)
 {
     kvsi_settings_init(&kvsi_induction_settings, config, sizeof *config);
