@@ -279,17 +279,12 @@ out:
     return st;
 }
 
-static int has_split(const kvs_corpus *corpus, kvs_split split)
-{
-    return corpus && (split == KVS_SPLIT_TRAIN || split == KVS_SPLIT_VALID);
-}
-
 size_t kvs_corpus_read(int32_t *ids, size_t count, const kvs_corpus *corpus, kvs_split split,
                        uint64_t first)
 {
     size_t done = 0;
 
-    if (!ids || !has_split(corpus, split))
+    if (!ids || !corpus || !kvsi_is_split(split))
         return 0;
     for (size_t i = 0; done < count && i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
@@ -343,7 +338,7 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
 size_t kvs_corpus_document(int32_t *ids, size_t capacity, const kvs_corpus *corpus, kvs_split split,
                            uint64_t index)
 {
-    if ((!ids && capacity > 0) || !has_split(corpus, split))
+    if ((!ids && capacity > 0) || !corpus || !kvsi_is_split(split))
         return 0;
     for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];

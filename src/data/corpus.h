@@ -6,8 +6,15 @@
 
 enum { KVSI_SPLITS = 2, KVSI_SHARD_NAME = 32 };
 
+/* Returns whether the value of the caller is one of the two splits. */
+static inline int kvsi_is_split(kvs_split split)
+{
+    return split == KVS_SPLIT_TRAIN || split == KVS_SPLIT_VALID;
+}
+
 /* ---- building -------------------------------------------------------------------------------- */
 
+/* The arguments of kvs_corpus_build without the folder. */
 typedef struct kvsi_corpus_plan {
     const char *const *files; /* text or .jsonl; compressed files end in .zst */
     size_t count;
@@ -15,6 +22,7 @@ typedef struct kvsi_corpus_plan {
     kvs_corpus_build_options how; /* `size` is not used */
 } kvsi_corpus_plan;
 
+/* Sets the default options and the tokenizer "bytes". */
 void kvsi_corpus_plan_init(kvsi_corpus_plan *plan);
 kvs_status kvsi_corpus_build(const kvsi_corpus_plan *plan, const char *dir, kvs_err *err);
 

@@ -532,12 +532,15 @@ kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t co
                             const char *tokenizer, const kvs_corpus_build_options *options,
                             kvs_err *err)
 {
-    kvsi_corpus_plan plan = {
-        .files = files, .count = count, .tokenizer = tokenizer, .how = defaults};
+    kvsi_corpus_plan plan;
 
     NEED(dir);
     NEED_ARRAY(files, count);
     NEED(tokenizer);
+    kvsi_corpus_plan_init(&plan);
+    plan.files = files;
+    plan.count = count;
+    plan.tokenizer = tokenizer;
     TRY(kvsi_sized_read(&plan.how, sizeof plan.how, options, "kvs_corpus_build_options", err));
     for (size_t i = 0; i < count; i++)
         NEED(files[i]);

@@ -47,7 +47,7 @@ uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t co
 {
     uint64_t count = 0;
 
-    if (!corpus || (split != KVS_SPLIT_TRAIN && split != KVS_SPLIT_VALID))
+    if (!corpus || !kvsi_is_split(split))
         return 0;
     for (size_t i = 0; context > 0 && i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
@@ -197,7 +197,7 @@ static void release(kvs_data *base)
     kvsi_free(task);
 }
 
-static const kvsi_task_ops corpus_ops = {
+static const kvsi_data_ops corpus_ops = {
     .name = "corpus", .draw = draw, .describe = describe, .release = release};
 
 /* ---- creation -------------------------------------------------------------------------------- */
