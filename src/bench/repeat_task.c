@@ -51,7 +51,7 @@ static void release(kvs_data *task)
     kvsi_free(t);
 }
 
-static const kvsi_task_ops repeat_ops = {
+static const kvsi_data_ops repeat_ops = {
     .name = "repeat", .draw = draw, .describe = describe, .release = release};
 
 kvs_status kvsi_repeat_task_create(kvs_data **out, const kvsi_bench_model *model,

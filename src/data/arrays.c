@@ -1,7 +1,8 @@
-/* The caller's arrays as data.  The training stream takes every sequence once per epoch, in an
- * order that is a function of the seed and the epoch; the evaluation stream takes those of `valid`
- * in order, again and again. */
+/* kvs_data_create_arrays: data from arrays of the caller.  The training stream has every sequence
+ * of `train` once per epoch, in an order that depends on the seed and the epoch.  The evaluation
+ * stream repeats the sequences of `valid` in their order. */
 #include "base/checksum.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "data/batch.h"
 #include "data/shuffle.h"
@@ -11,7 +12,7 @@ enum { TRAIN, VALID, PARTS };
 
 typedef struct arrays_data {
     kvs_data base;
-    kvs_batch part[PARTS]; /* the arrays are borrowed; 0 sequences = there are none */
+    kvs_batch part[PARTS]; /* the arrays are borrowed; a part that was not given has 0 sequences */
     uint64_t checksum[PARTS];
 } arrays_data;
 
@@ -41,7 +42,7 @@ static size_t rows_of(const kvs_batch *part)
     return part->sequences > 0 ? part->starts[part->sequences] : 0;
 }
 
-/* The checksums stand for the arrays when a checkpoint's data is compared. */
+/* The settings have checksums of the arrays, so that a checkpoint of other data is recognized. */
 static json_t *describe(const kvs_data *base)
 {
     const arrays_data *data = (const arrays_data *)base;
@@ -62,7 +63,7 @@ static void release(kvs_data *base)
     kvsi_free(base);
 }
 
-static const kvsi_task_ops arrays_ops = {
+static const kvsi_data_ops arrays_ops = {
     .name = "arrays", .draw = draw, .describe = describe, .release = release};
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -72,11 +73,11 @@ static size_t longest_of(const kvs_batch *part)
     size_t most = 0;
 
     for (size_t s = 0; s < part->sequences; s++)
-        most = part->starts[s + 1] - part->starts[s] > most ? part->starts[s + 1] - part->starts[s]
-                                                            : most;
+        most = kvsi_max(most, part->starts[s + 1] - part->starts[s]);
     return most;
 }
 
+/* Returns the smallest vocabulary that has all ids and targets. */
 static size_t vocab_of(const kvs_batch *part)
 {
     int32_t most = 0;
@@ -119,6 +120,7 @@ out:
     return st;
 }
 
+/* Checks the batches of the caller, stores them as parts, and sets the sizes and checksums. */
 static kvs_status take_arrays(arrays_data *data, const kvs_batch *train, const kvs_batch *valid,
                               size_t vocab, kvs_err *err)
 {
@@ -130,17 +132,16 @@ static kvs_status take_arrays(arrays_data *data, const kvs_batch *train, const k
                          (size_t)INT32_MAX + 1);
     data->base.vocab = vocab;
     for (size_t i = 0; i < PARTS && given[i]; i++) {
-        const kvsi_batch_limits limits = {.what = names[i], .vocab = vocab, .targets_every_one = 1};
+        const kvsi_batch_limits limits = {.what = names[i], .vocab = vocab, .each_has_target = 1};
         kvs_batch *part = &data->part[i];
         size_t longest;
 
         TRY(kvsi_batch_take(part, given[i], &limits, err));
         longest = longest_of(part);
         TRY(sum_part(&data->checksum[i], part, longest, err));
-        if (longest > data->base.max_tokens)
-            data->base.max_tokens = longest;
-        if (vocab == 0 && vocab_of(part) > data->base.vocab)
-            data->base.vocab = vocab_of(part);
+        data->base.max_tokens = kvsi_max(data->base.max_tokens, longest);
+        if (vocab == 0)
+            data->base.vocab = kvsi_max(data->base.vocab, vocab_of(part));
     }
     data->base.mean_tokens =
         (double)rows_of(&data->part[TRAIN]) / (double)data->part[TRAIN].sequences;

@@ -37,7 +37,8 @@ static kvs_status check_arrays(const kvs_batch *b, const kvsi_batch_limits *l, k
     return KVS_OK;
 }
 
-/* Before any row is read: the rows of all sequences are known to be in one array. */
+/* Checks that no sequence is empty or too long, and that the starts increase and are possible
+ * indices of an array.  Rows are read only after this check. */
 static kvs_status check_starts(const kvs_batch *b, const kvsi_batch_limits *l, kvs_err *err)
 {
     const size_t most = PTRDIFF_MAX / sizeof *b->ids;
@@ -86,7 +87,7 @@ static kvs_status check_rows(const kvs_batch *b, const kvsi_batch_limits *l, kvs
                     s, (int)b->targets[row], row - start, (long long)vocab - 1);
             targets += kvsi_batch_target(b, row, end) >= 0;
         }
-        if (l->targets_every_one && targets == 0)
+        if (l->each_has_target && targets == 0)
             return kvsi_fail(err, KVS_E_INVALID, "%s: sequence %zu has no target: nothing to learn",
                              l->what, s);
         all += targets;

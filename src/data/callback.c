@@ -1,16 +1,16 @@
-/* Sequences from the caller's function, which are checked before they are used. */
+/* kvs_data_create_callback: data from a function of the caller.  Every sequence is checked before
+ * it is used. */
 #include "base/memory.h"
 #include "base/sized.h"
 #include "data/task.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 typedef struct callback_data {
     kvs_data base;
-    kvs_data_source source; /* `name` is in memory of ours */
-    char *name;
+    kvs_data_source source;
+    char *name; /* a copy of the caller's name; source.name points to it too */
 } callback_data;
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random
     size_t found;
 
     *length = 0;
-    /* A row that the function forgets has an invalid id and no target, never an old value. */
+    /* Rows that the function does not write have an invalid id and no target. */
     memset(ids, -1, most * sizeof *ids);
     memset(targets, -1, most * sizeof *targets);
     memset(scored, 0, most);
@@ -82,7 +82,7 @@ static void release(kvs_data *base)
     kvsi_free(data);
 }
 
-static const kvsi_task_ops callback_ops = {
+static const kvsi_data_ops callback_ops = {
     .name = "callback", .draw = draw, .describe = describe, .release = release};
 
 static kvs_status check_source(const kvs_data_source *s, kvs_err *err)

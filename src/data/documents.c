@@ -1,4 +1,4 @@
-/* The documents of a file, for programs that use the library. */
+/* kvs_documents: the public calls on base/documents.h. */
 #include "base/documents.h"
 
 #include "base/memory.h"
@@ -6,7 +6,7 @@
 
 struct kvs_documents {
     kvsi_documents *documents;
-    char *field, *separator; /* NULL = default */
+    char *field, *separator; /* copies, which `documents` borrows; NULL = the default */
 };
 
 kvs_status kvs_documents_open(kvs_documents **out, const char *path, const char *field,

@@ -1,4 +1,4 @@
-/* Shared by all tasks: the handle, and the ragged batches that the trainer draws. */
+/* Calls on data of any kind, and the ragged batches that the trainer draws from it. */
 #include "data/task.h"
 
 #include "base/memory.h"
@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
-void kvs_data_free(kvs_data *task)
+void kvs_data_free(kvs_data *data)
 {
-    if (task)
-        task->ops->release(task);
+    if (data)
+        data->ops->release(data);
 }
 
 size_t kvs_data_vocab(const kvs_data *data)
@@ -18,8 +18,8 @@ size_t kvs_data_vocab(const kvs_data *data)
     return data ? data->vocab : 0;
 }
 
-/* The longest input, which must fit the model's context; a token that is only a target does not
- * count. */
+/* Returns the length of the longest input, which must fit the model's context.  A token that is
+ * only a target does not count. */
 size_t kvs_data_max_length(const kvs_data *data)
 {
     return data ? data->max_tokens : 0;
@@ -40,16 +40,16 @@ size_t kvs_data_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, const 
     return length;
 }
 
-void kvs_task_word(char *out, size_t size, const kvs_data *task, int32_t id)
+void kvs_task_word(char *out, size_t size, const kvs_data *data, int32_t id)
 {
     if (!out || size == 0)
         return;
-    if (!task) {
+    if (!data) {
         *out = '\0';
         return;
     }
-    if (task->ops->word)
-        task->ops->word(task, id, out, size);
+    if (data->ops->word)
+        data->ops->word(data, id, out, size);
     else
         snprintf(out, size, "%d", (int)id);
 }
@@ -62,14 +62,14 @@ json_t *kvsi_task_describe(const kvs_data *task, const kvsi_settings *table, con
     return object;
 }
 
-kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_data *task,
+kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_data *data,
                                   size_t max_sequences, kvs_err *err)
 {
     kvsi_batch_buffer made = {.max_sequences = max_sequences};
     size_t starts;
 
     *buffer = (kvsi_batch_buffer){0};
-    if (__builtin_mul_overflow(max_sequences, task->max_tokens, &made.max_tokens) ||
+    if (__builtin_mul_overflow(max_sequences, data->max_tokens, &made.max_tokens) ||
         __builtin_add_overflow(max_sequences, (size_t)1, &starts))
         goto no_memory;
     made.starts = kvsi_alloc(starts, sizeof *made.starts);
@@ -86,7 +86,7 @@ kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_data *tas
 no_memory:
     kvsi_batch_buffer_release(&made);
     return kvsi_no_memory(err, "a batch of %zu sequences of %zu tokens", max_sequences,
-                          task->max_tokens);
+                          data->max_tokens);
 }
 
 void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)
@@ -98,7 +98,7 @@ void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)
     *buffer = (kvsi_batch_buffer){0};
 }
 
-kvs_status kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint64_t seed,
+kvs_status kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *data, uint64_t seed,
                            kvsi_purpose purpose, uint64_t first, size_t count, kvs_err *err)
 {
     size_t row = 0;
@@ -108,7 +108,7 @@ kvs_status kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint
         size_t length;
 
         kvsi_random_init(&random, seed, purpose, first + s);
-        TRY(task->ops->draw(&length, task, &random, buffer->ids + row, buffer->targets + row,
+        TRY(data->ops->draw(&length, data, &random, buffer->ids + row, buffer->targets + row,
                             buffer->scored + row, err));
         row += length;
         buffer->starts[s + 1] = row;

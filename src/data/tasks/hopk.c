@@ -130,7 +130,7 @@ static void release(kvs_data *base)
     kvsi_free(base);
 }
 
-static const kvsi_task_ops hopk_ops = {
+static const kvsi_data_ops hopk_ops = {
     .name = "hopk", .draw = draw, .word = word, .describe = describe, .release = release};
 
 static kvs_status check(const kvsi_hopk_config *c, kvs_err *err)

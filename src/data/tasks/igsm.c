@@ -213,7 +213,7 @@ static void release(kvs_data *base)
     kvsi_free(task);
 }
 
-static const kvsi_task_ops igsm_ops = {
+static const kvsi_data_ops igsm_ops = {
     .name = "igsm", .draw = draw, .word = word, .describe = describe, .release = release};
 
 static const igsm_task *as_igsm(const kvs_data *task)

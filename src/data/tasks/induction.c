@@ -141,7 +141,7 @@ static void release(kvs_data *base)
     kvsi_free(base);
 }
 
-static const kvsi_task_ops induction_ops = {
+static const kvsi_data_ops induction_ops = {
     .name = "induction", .draw = draw, .describe = describe, .release = release};
 
 static kvs_status check(const kvsi_induction_config *c, kvs_err *err)

@@ -58,7 +58,7 @@ static void release(kvs_data *base)
     kvsi_free(base);
 }
 
-static const kvsi_task_ops ngram_ops = {
+static const kvsi_data_ops ngram_ops = {
     .name = "ngram", .draw = draw, .describe = describe, .release = release};
 
 double kvs_ngram_ceiling(const kvs_data *task)
