@@ -18,18 +18,18 @@
 #include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
-/* What kvs_train trains. */
+/* The arguments of kvs_train. */
 typedef struct kvsi_train_job {
     kvs_model *model;
-    const kvs_data *task;
+    const kvs_data *data;
     kvs_train_config config;
-    const char *out;           /* folder; NULL = keep nothing */
+    const char *out;           /* run folder; NULL = nothing is written */
     const char *command;       /* recorded in the settings; NULL = none */
     const kvs_run_file *files; /* written with the folder, before the first step */
     size_t file_count;
     const kvs_tokenizer *tokenizer; /* saved with the model and every checkpoint; NULL = none */
     kvs_resume resume;
-    /* As in kvs_train_options. */
+    /* Callbacks, as in kvs_train_options. */
     int (*progress)(void *user, const kvs_step_record *record);
     void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
     void (*notice)(void *user, const char *line);

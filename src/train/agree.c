@@ -18,9 +18,9 @@ static kvs_status sample_data(uint64_t *out, const kvsi_train_job *job, kvs_err 
     kvs_status st;
 
     TRY_OUT(kvsi_checksum_create(&stream, err));
-    TRY_OUT(kvsi_batch_buffer_init(&batch, job->task, SEQUENCES, err));
-    for (int i = 0; i < (job->task->no_evaluation ? 1 : 2); i++) {
-        TRY_OUT(kvsi_batch_fill(&batch, job->task, job->config.seed,
+    TRY_OUT(kvsi_batch_buffer_init(&batch, job->data, SEQUENCES, err));
+    for (int i = 0; i < (job->data->no_evaluation ? 1 : 2); i++) {
+        TRY_OUT(kvsi_batch_fill(&batch, job->data, job->config.seed,
                                 i == 0 ? KVSI_RANDOM_DATA : KVSI_RANDOM_EVAL, 0, SEQUENCES, err));
         kvsi_checksum_add(stream, batch.starts, (SEQUENCES + 1) * sizeof *batch.starts);
         kvsi_checksum_add(stream, batch.ids, batch.starts[SEQUENCES] * sizeof *batch.ids);

@@ -36,13 +36,13 @@ static inline int kvsi_passes_are_fixed(const kvs_train_config *c)
 
 /* A pass is planned for a micro-batch of 1.2 times the mean length and one more sequence; a longer
  * draw takes several passes.  The longest single sequence always fits. */
-static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *task, const kvs_train_config *c,
+static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *data, const kvs_train_config *c,
                                                     size_t ranks)
 {
     const size_t sequences = kvsi_micro_batch_sequences(c, ranks);
-    const size_t worst = sequences * task->max_tokens;
-    const double usual = 1.2 * task->mean_tokens * (double)sequences;
-    const size_t budget = (size_t)usual + task->max_tokens;
+    const size_t worst = sequences * data->max_tokens;
+    const double usual = 1.2 * data->mean_tokens * (double)sequences;
+    const size_t budget = (size_t)usual + data->max_tokens;
     const size_t tokens = budget < worst && !kvsi_passes_are_fixed(c) ? budget : worst;
 
     return (kvsi_pass_limits){.tokens = tokens,

@@ -85,11 +85,11 @@ static void count_bytes(kvs_plan *out, const planned *m)
     }
 }
 
-static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *task)
+static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *data)
 {
     const kvs_train_config *train = m->train;
     const kvsi_shard_layout *shards = &m->shards;
-    const kvsi_pass_limits limits = kvsi_training_limits(task, train, shards->ranks);
+    const kvsi_pass_limits limits = kvsi_training_limits(data, train, shards->ranks);
     const size_t all = kvsi_layout_total(&m->model.layout);
     const int sharded = train->shard == KVSI_SHARD_PARAMETERS;
     const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(shards, &m->model.config, train);
@@ -104,8 +104,8 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *task)
             kvsi_gradient_buffer_bytes(&gradients) + kvsi_all_gather_bytes(shards, train->shard),
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
         .passes = passes_of_step(m),
-        .tokens_per_step = task->mean_tokens * (double)train->batch,
-        .flops_per_token = flops_per_token(&m->model.config, &m->model.layout, task->mean_tokens),
+        .tokens_per_step = data->mean_tokens * (double)train->batch,
+        .flops_per_token = flops_per_token(&m->model.config, &m->model.layout, data->mean_tokens),
     };
     out->total_bytes = out->weight_bytes + out->gradient_bytes + out->moment_bytes +
                        out->exchange_bytes + out->pass_bytes;
@@ -113,7 +113,7 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *task)
 }
 
 static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
-                             const kvs_data *task, const kvs_train_config *train, size_t ranks,
+                             const kvs_data *data, const kvs_train_config *train, size_t ranks,
                              kvs_err *err)
 {
     planned m = {.model = {.config = *config, .context = kvsi_runtime_context(rt)}, .train = train};
@@ -127,7 +127,7 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
     TRY_OUT(kvsi_layout_init(&m.model.layout, &m.model.config, err));
     TRY_OUT(
         kvsi_shard_layout_init(&m.shards, &m.model.layout, m.model.config.layers, ranks, 0, err));
-    fill_plan(out, &m, task ? task : &windows);
+    fill_plan(out, &m, data ? data : &windows);
 out:
     kvsi_layout_release(&m.model.layout);
     kvsi_shard_layout_release(&m.shards);
@@ -135,13 +135,13 @@ out:
 }
 
 kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
-                          const kvs_data *task, const kvs_train_config *train, kvs_err *err)
+                          const kvs_data *data, const kvs_train_config *train, kvs_err *err)
 {
     NEED(out);
     NEED(rt);
     NEED(config);
     NEED(train);
-    return plan_ranks(out, rt, config, task, train, rt->comm->size, err);
+    return plan_ranks(out, rt, config, data, train, rt->comm->size, err);
 }
 
 /* ---- many machines ---- */
@@ -173,7 +173,7 @@ static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *trai
 }
 
 kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
-                                  const kvs_model_config *config, const kvs_data *task,
+                                  const kvs_model_config *config, const kvs_data *data,
                                   const kvs_train_config *train, const kvs_cluster *cluster,
                                   kvs_err *err)
 {
@@ -189,7 +189,7 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
         return kvsi_fail(err, KVS_E_INVALID, "a cluster has 0 ranks, expected at least 1");
     if (!(cluster->flops > 0) || !(cluster->link_bytes > 0) || !(cluster->memory_bytes > 0))
         return kvsi_fail(err, KVS_E_INVALID, "a cluster's speeds must be above 0");
-    TRY(plan_ranks(&c.plan, rt, config, task, train, cluster->ranks, err));
+    TRY(plan_ranks(&c.plan, rt, config, data, train, cluster->ranks, err));
     tokens = c.plan.tokens_per_step / (double)cluster->ranks;
     gradients = c.plan.gradients_sent / cluster->link_bytes;
     weights = c.plan.weights_sent / cluster->link_bytes;

@@ -28,7 +28,7 @@ json_t *kvsi_run_settings(const kvsi_train_job *job)
         "{s:s, s:o, s:o, s:I, s:o, s:o, s:i, s:s, s:I, s:I, s:s, s:b}", "kvshift",
         kvs_build()->version, "command", kvsi_json_path(job->command), "model",
         kvsi_hf_config_to_json(&m->config), "parameters", (json_int_t)kvs_model_parameters(m),
-        "task", job->task->ops->describe(job->task), "train", train_settings(&job->config),
+        "task", job->data->ops->describe(job->data), "train", train_settings(&job->config),
         "threads", m->context.threads, "cpu_level", m->context.ops->name, "ranks",
         (json_int_t)m->comm->size, "sequences_per_rank",
         (json_int_t)(job->config.batch / m->comm->size), "shard",
@@ -97,8 +97,8 @@ static kvs_status compare_value(const char *part, const char *key, const json_t 
     return st;
 }
 
-/* Compares the values of both, also in objects: our settings of a model are one object of its
- * config.json.  NULL has no values. */
+/* Compares the values of two objects, and of objects within them: a model's settings that only
+ * kvshift has are an object within its config.json.  NULL is an object without values. */
 static kvs_status compare_objects(const char *part, json_t *ours, json_t *theirs, const char *what,
                                   kvs_err *err)
 {

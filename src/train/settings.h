@@ -7,7 +7,8 @@
 #include "run/run.h"
 
 json_t *kvsi_run_settings(const kvsi_train_job *job); /* a new reference; NULL if out of memory */
-/* Those of them that a checkpoint of a trainer compares; data NULL = batches of the caller. */
+/* Returns the settings that are compared when a trainer loads a checkpoint, a new reference; NULL
+ * if memory runs out.  data NULL = the caller passes batches. */
 json_t *kvsi_training_settings(const kvs_model *model, const kvs_data *data,
                                const kvs_train_config *config);
 /* Fails if a resumed run has other settings of model, task or training than before, except for its
@@ -15,7 +16,7 @@ json_t *kvsi_training_settings(const kvs_model *model, const kvs_data *data,
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err);
 
-/* The same with the settings of a checkpoint. */
+/* Like kvsi_run_settings_check, with the settings of a checkpoint as `before`. */
 kvs_status kvsi_run_settings_check_checkpoint(const json_t *settings, const char *path,
                                               kvs_err *err);
 

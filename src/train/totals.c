@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Counts the scored rows of the pass by the length of their sequence.  Rows are in order. */
-static void count_by_length(const kvsi_pass *pass, const kvs_data *task, kvsi_totals *sum)
+static void count_by_length(const kvsi_pass *pass, const kvs_data *data, kvsi_totals *sum)
 {
     const kvsi_span *span = pass->spans;
 
@@ -12,8 +12,8 @@ static void count_by_length(const kvsi_pass *pass, const kvs_data *task, kvsi_to
             span++;
         if (!pass->host_scored[r])
             continue;
-        for (size_t b = 0; b < task->buckets; b++)
-            if (span->len >= task->bucket[b].from && span->len <= task->bucket[b].to) {
+        for (size_t b = 0; b < data->buckets; b++)
+            if (span->len >= data->bucket[b].from && span->len <= data->bucket[b].to) {
                 sum->bucket_scored[b]++;
                 sum->bucket_right[b] += pass->host_guesses[r] == pass->host_targets[r];
             }
@@ -21,14 +21,14 @@ static void count_by_length(const kvsi_pass *pass, const kvs_data *task, kvsi_to
 }
 
 void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
-                       const kvs_data *task)
+                       const kvs_data *data)
 {
     sum->loss += loss->sum;
     sum->targets += loss->rows;
     sum->scored += loss->scored;
     sum->right += loss->right;
     sum->tokens += pass->tokens;
-    count_by_length(pass, task, sum);
+    count_by_length(pass, data, sum);
 }
 
 void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more)
@@ -64,16 +64,16 @@ kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step)
     };
 }
 
-kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_data *task)
+kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_data *data)
 {
     kvs_evaluation out = {
         .loss = ratio(sum->loss, sum->targets),
         .accuracy = ratio((double)sum->right, sum->scored),
-        .buckets = task->buckets,
+        .buckets = data->buckets,
     };
 
-    for (size_t b = 0; b < task->buckets; b++) {
-        out.bucket[b] = task->bucket[b];
+    for (size_t b = 0; b < data->buckets; b++) {
+        out.bucket[b] = data->bucket[b];
         out.bucket[b].scored = sum->bucket_scored[b];
         out.bucket[b].accuracy = ratio((double)sum->bucket_right[b], sum->bucket_scored[b]);
     }

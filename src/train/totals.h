@@ -13,11 +13,11 @@ typedef struct kvsi_totals {
 
 /* Adds a pass after its forward part and loss. */
 void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
-                       const kvs_data *task);
+                       const kvs_data *data);
 void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more);
 
 /* Means, as in the public API.  Other fields are NaN if 0 would be a valid value, otherwise 0. */
 kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step);
-kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_data *task);
+kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_data *data);
 
 #endif

@@ -55,11 +55,11 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     if (job->model->shards && job->sample && job->config.sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "cannot make samples with shard parameters: no rank has all weights");
-    if (job->task->no_evaluation && job->config.eval_every > 0)
+    if (job->data->no_evaluation && job->config.eval_every > 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "eval-every is %llu, but the data has nothing to evaluate",
                          (unsigned long long)job->config.eval_every);
-    TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
+    TRY(kvs_trainer_create(&r->trainer, job->model, job->data, &job->config, err));
     kvsi_trainer_set_async_gather(r->trainer);
     r->settings = kvsi_run_settings(job);
     r->requests = kvsi_alloc(r->comm->size, sizeof *r->requests);
@@ -69,7 +69,7 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     return kvsi_run_path(&r->ckpt_dir, job->out ? job->out : "", KVSI_RUN_CHECKPOINTS, err);
 }
 
-/* The newest complete checkpoint, in new memory; NULL = start at step 1. */
+/* Finds the newest complete checkpoint, in new memory; NULL = start at step 1. */
 static kvs_status find_checkpoint(const run *r, char **path, kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
@@ -97,7 +97,7 @@ static kvs_status resume_from(run *r, const char *path, kvs_err *err)
 {
     const char *what = path ? path : r->job->out;
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
-    /* Before any tensor is read: a different setting is the clearer message. */
+    /* Settings are compared before any tensor is read, because their message is clearer. */
     kvs_status st = path ? kvsi_run_settings_check_checkpoint(r->settings, path, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
@@ -270,7 +270,7 @@ static kvs_status finish(run *r, kvs_err *err)
     const kvsi_train_job *job = r->job;
     kvs_train_result *result = r->result;
 
-    if (job->task->no_evaluation)
+    if (job->data->no_evaluation)
         result->final.loss = result->final.accuracy = NAN;
     else
         TRY(kvs_trainer_evaluate(&result->final, r->trainer, job->config.eval_sequences, err));
@@ -373,7 +373,7 @@ kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data 
     TRY(check_options(&o, err));
     job = (kvsi_train_job){
         .model = model,
-        .task = data,
+        .data = data,
         .config = *config,
         .out = o.out,
         .command = o.command,

@@ -488,7 +488,7 @@ static kvs_data *make_task(const kvsi_train_options *s)
 static json_t *log_of(kvsi_train_options *s)
 {
     kvs_data *task = make_task(s);
-    kvsi_train_job job = {.task = task, .config = *s->train, .command = "kvshift train"};
+    kvsi_train_job job = {.data = task, .config = *s->train, .command = "kvshift train"};
     json_t *line, *written;
     char *text;
 

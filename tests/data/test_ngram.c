@@ -194,7 +194,7 @@ static double memorise(const kvs_data *task, unsigned shift, size_t sliding_wind
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model_config config;
     kvs_model *model;
-    kvsi_train_job job = {.task = task};
+    kvsi_train_job job = {.data = task};
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 

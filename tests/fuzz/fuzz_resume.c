@@ -35,7 +35,7 @@ static kvs_status train(kvs_resume resume, kvs_err *err)
 {
     kvs_model *model = fuzz_model(
         &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1), .no_mlp = 1, .tied = 1});
-    kvsi_train_job job = {.model = model, .task = task(), .out = "run", .resume = resume};
+    kvsi_train_job job = {.model = model, .data = task(), .out = "run", .resume = resume};
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_status st;
 

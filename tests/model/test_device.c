@@ -244,7 +244,7 @@ static void run_and_resume(kvs_runtime *rt, kvsi_text *out, const void *about)
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
     kvs_data *task = make_task();
     kvsi_train_job job = {
-        .task = task, .out = run, .progress = stop_at_2, .config = train_config(t)};
+        .data = task, .out = run, .progress = stop_at_2, .config = train_config(t)};
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 

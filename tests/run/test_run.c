@@ -124,7 +124,7 @@ static fixture *begin(kvsi_shift_form form)
     f->dir = support_make_dir();
     f->run = kvsi_path_join(f->dir, "run");
     f->job = (kvsi_train_job){.model = f->model,
-                              .task = f->task,
+                              .data = f->task,
                               .out = f->run,
                               .progress = on_step,
                               .sample = on_sample,

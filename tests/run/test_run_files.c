@@ -50,7 +50,7 @@ static void end(void)
 static kvsi_train_job make_job(const kvs_run_file *files, size_t count)
 {
     kvsi_train_job job = {
-        .model = f.model, .task = f.task, .out = f.run, .files = files, .file_count = count};
+        .model = f.model, .data = f.task, .out = f.run, .files = files, .file_count = count};
 
     kvsi_train_config_init(&job.config);
     job.config.eval_sequences = 1;

@@ -594,7 +594,7 @@ static void saved_models_come_back_the_same(void **state)
     kvs_runtime *rt = make_runtime(2);
     kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, targets, 2), *loaded;
-    kvsi_train_job job = {.model = model, .task = task, .config = small_config()};
+    kvsi_train_job job = {.model = model, .data = task, .config = small_config()};
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "a/run");
     kvs_err err;
@@ -659,7 +659,7 @@ static void a_run_records_its_switches_and_lengths(void **state)
     kvs_runtime *rt = make_runtime(2);
     kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_K, 1);
-    kvsi_train_job job = {.model = model, .task = task, .config = small_config()};
+    kvsi_train_job job = {.model = model, .data = task, .config = small_config()};
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     json_t *settings, *outcome;
@@ -701,7 +701,7 @@ static double learn(unsigned shift, size_t layers, uint64_t steps)
     kvs_runtime *rt = make_runtime(2);
     kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, shift, layers);
-    kvsi_train_job job = {.model = model, .task = task};
+    kvsi_train_job job = {.model = model, .data = task};
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
 
     kvsi_train_config_init(&job.config);
