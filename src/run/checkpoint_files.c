@@ -153,10 +153,11 @@ out:
     return st;
 }
 
-/* Moves a checkpoint of the same step out of the way: a damaged one after a resume, or one that is
- * saved again.  A process that is killed while files are removed must not leave a half of it under
- * its name. */
-static kvs_status replace_old(const kvsi_new_checkpoint *c, kvs_err *err)
+/* Gives the new checkpoint its final name.  There may be an old checkpoint of the same step: a
+ * damaged one after a resume, or one that is saved again.  It is renamed before the new one and
+ * removed after it, so that a process that is killed leaves no incomplete folder under the final
+ * name. */
+static kvs_status publish(const kvsi_new_checkpoint *c, kvs_err *err)
 {
     char *old = NULL;
     kvs_status st;
@@ -181,7 +182,7 @@ kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int i
     TRY(write_state(c, run, err));
     TRY(try_open(c->dir, err));
     TRY(write_done(c->dir, err));
-    TRY(replace_old(c, err));
+    TRY(publish(c, err));
     kvsi_free(c->dir);
     c->dir = NULL;
     TRY(link_to(c->ckpt_dir, LATEST, name, err));

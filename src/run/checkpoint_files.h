@@ -43,9 +43,9 @@ kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int i
 /* Removes what was not committed.  A zeroed one is fine. */
 void kvsi_new_checkpoint_release(kvsi_new_checkpoint *c);
 
-/* Removes all but the newest `keep` (0 = keep all) and the best of the checkpoints of steps up to
- * `newest`.  Those of later steps are damaged, or the run would have continued from them: they do
- * not count, and are replaced when the run gets there. */
+/* Removes checkpoints of steps up to `newest`, except for the last `keep` of them (0 = keep all)
+ * and the best.  Checkpoints of later steps are neither counted nor removed: they are damaged,
+ * since the run did not continue from them, and are replaced when the run reaches their steps. */
 kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, uint64_t newest, kvs_err *err);
 
 /* ---- finding ---- */
@@ -53,8 +53,8 @@ kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, uint64_t new
 /* The newest checkpoint of a step before `step`, complete or not, in new memory (kvsi_free); NULL
  * if there is none. */
 char *kvsi_checkpoint_before(const char *ckpt_dir, uint64_t step);
-/* KVS_E_EXISTS if there is a complete checkpoint of a step after `step`: it belongs to another
- * training, which would be continued in place of this one. */
+/* Fails with KVS_E_EXISTS if there is a complete checkpoint of a step after `step`.  It belongs to
+ * another training, and a trainer that loads the newest checkpoint would continue that one. */
 kvs_status kvsi_checkpoint_expect_none_after(const char *ckpt_dir, uint64_t step, kvs_err *err);
 /* The newest complete checkpoint below ckpt_dir, in new memory (kvsi_free); NULL if there is none.
  * *skipped counts newer ones that are damaged; `why` describes the newest of them. */
