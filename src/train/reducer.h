@@ -112,7 +112,8 @@ static inline kvs_status kvsi_reducer_wait(kvsi_reducer *r, kvs_err *err)
     return r->ops->wait ? r->ops->wait(r, err) : KVS_OK;
 }
 
-/* The parameters were replaced, with no transfer in flight: copies of them are out of date. */
+/* Discards copies of the parameters, after the parameters were replaced.  No transfer may be in
+ * flight. */
 static inline void kvsi_reducer_forget(kvsi_reducer *r)
 {
     if (r->ops->forget)

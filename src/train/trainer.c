@@ -5,15 +5,16 @@
  *     sum the gradients over micro-batches and ranks                     train/reducer.h
  *     clip to the global norm, AdamW                                     train/optimizer.h
  *
- * Sequences of a caller may be wrong, and its callback may stop: all of a step's are there before
- * the first pass, on every rank, or the step fails and nothing has changed.
+ * A batch of the caller may be invalid, and a callback of the caller may stop.  All sequences of a
+ * step are therefore drawn or copied before its first pass.  If that fails on one rank, the step
+ * fails on all ranks, and the model is unchanged.
  *
  * Gradients are those of the SUM of the losses; the mean over all targets of the step is a factor
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
  * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
- * The trained parameters are all of them, or only the shift's, which come last in the
- * layout.  Gradients of the others are computed too, and ignored. */
+ * Either all parameters are trained, or only those of the shift, which are last in the layout.  In
+ * the second case the gradients of the others are computed too, and ignored. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -34,8 +35,8 @@
 
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
-    const kvs_data *data; /* borrowed; NULL = the caller has batches */
-    kvs_data sizes;       /* of the data, or of any batch that the model can be trained on */
+    const kvs_data *data; /* borrowed; NULL = the caller passes batches */
+    kvs_data sizes;       /* a copy of *data for its sizes; without data, see sizes_of_model */
     kvs_comm *comm;       /* the model's */
     kvs_train_config config;
     uint64_t step;           /* done so far */
@@ -44,10 +45,10 @@ struct kvs_trainer {
     kvsi_pass *pass;
     kvsi_reducer *reducer;
     kvsi_optimizer optimizer;
-    size_t slices;               /* of all ranks */
+    size_t slices;               /* number of slices of all ranks */
     kvsi_totals *totals;         /* [slices] */
-    int *statuses;               /* [ranks] */
-    double mean;                 /* 1 / targets of the gradients that can be read; 0 = none */
+    int *statuses;               /* [ranks], for agree() */
+    double mean;                 /* 1 / targets, if gradients can be read; otherwise 0 */
     int async_gather;            /* a step does not wait for the updated parameters */
     char where[KVSI_WHERE_SIZE]; /* the first tensor on this rank that was not finite */
 };
@@ -67,7 +68,8 @@ static kvs_status check_fit(const kvs_model *model, const kvs_data *data, kvs_er
     return KVS_OK;
 }
 
-/* What a pass is planned for without data: any sequence that fits the model. */
+/* Returns the sizes of data whose sequences are as long as the model allows.  Passes of a trainer
+ * without data are planned for them. */
 static kvs_data sizes_of_model(const kvs_model *model)
 {
     return (kvs_data){.vocab = model->config.vocab,
@@ -75,7 +77,7 @@ static kvs_data sizes_of_model(const kvs_model *model)
                       .mean_tokens = (double)model->config.context};
 }
 
-/* The first group that is trained; later groups are trained too. */
+/* Sets the first group that is trained; later groups are trained too. */
 static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
                                 const kvs_train_config *config, kvs_err *err)
 {
@@ -92,9 +94,9 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
     return KVS_OK;
 }
 
-/* The first sequence of a slice, by its index among the slices of all ranks, of a batch of that
- * many sequences.  Slices of a whole batch are equal; those of a smaller one differ by at most
- * one. */
+/* Returns the first sequence of a slice in a batch of `sequences` sequences; `index` counts the
+ * slices of all ranks.  Slices have equal sizes if the batch has config.batch sequences; otherwise
+ * their sizes differ by at most 1. */
 static size_t slice_start(const kvs_trainer *t, size_t sequences, size_t index)
 {
     return sequences * index / t->slices;
@@ -171,7 +173,7 @@ typedef struct micro_batch {
     int is_last;  /* of the step */
 } micro_batch;
 
-/* Sequences first .. first+count-1 of a batch. */
+/* Returns sequences first .. first+count-1 of a batch. */
 static kvs_batch part_of(const kvs_batch *all, size_t first, size_t count)
 {
     kvs_batch part = *all;
@@ -181,7 +183,7 @@ static kvs_batch part_of(const kvs_batch *all, size_t first, size_t count)
     return part;
 }
 
-/* As many sequences, from `first` on, as fit the pass. */
+/* Returns as many sequences, from `first` on, as fit the pass. */
 static kvs_batch next_part(const kvs_trainer *t, const kvs_batch *all, size_t first)
 {
     size_t end = first + 1;
@@ -192,7 +194,8 @@ static kvs_batch next_part(const kvs_trainer *t, const kvs_batch *all, size_t fi
     return part_of(all, first, end - first);
 }
 
-/* One pass, or several if the micro-batch does not fit one.  Adds to *sum unless it is NULL. */
+/* Runs one pass, or several if the micro-batch does not fit one.  Adds to *sum unless it is
+ * NULL. */
 static kvs_status forward_backward(kvs_trainer *t, const kvs_batch *batch, const micro_batch *m,
                                    kvsi_totals *sum, kvs_err *err)
 {
@@ -277,8 +280,8 @@ static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_
 
 /* ---- the sequences of a step ---- */
 
-/* Collective.  A failure of one rank is everyone's; then no transfer is in flight, so that the
- * caller may free the trainer.  Allocates only after a failure. */
+/* Collective.  Fails on all ranks if `st` is a failure on one of them.  After a failure no transfer
+ * is in flight, so that the caller may free the trainer.  Allocates memory only after a failure. */
 static kvs_status agree(kvs_trainer *t, kvs_status st, kvs_err *err)
 {
     const int own = st;
@@ -296,12 +299,14 @@ static kvs_status agree(kvs_trainer *t, kvs_status st, kvs_err *err)
     return st;
 }
 
-/* Index in a batch of that many sequences of this rank's first one, or of the next rank's. */
+/* Returns the first sequence of a rank's share in a batch of `sequences` sequences.  The share ends
+ * where the share of rank + 1 starts. */
 static size_t share_start(const kvs_trainer *t, size_t sequences, size_t rank)
 {
     return slice_start(t, sequences, rank * t->reducer->slices);
 }
 
+/* Draws this rank's share of the next step's batch from the data. */
 static kvs_status draw_share(kvs_trainer *t, kvs_err *err)
 {
     const size_t batch = t->config.batch, first = share_start(t, batch, t->comm->rank);
@@ -315,7 +320,8 @@ static kvs_status draw_share(kvs_trainer *t, kvs_err *err)
     return t->data->may_fail ? agree(t, st, err) : st;
 }
 
-/* All ranks check all of the caller's batch. */
+/* Checks the caller's batch, of which every rank has a copy, and copies this rank's share.  Sets
+ * *sequences to the size of the whole batch. */
 static kvs_status copy_share(kvs_trainer *t, size_t *sequences, const kvs_batch *batch,
                              kvs_err *err)
 {
@@ -336,17 +342,16 @@ static kvs_status copy_share(kvs_trainer *t, size_t *sequences, const kvs_batch 
 
 /* ---- the step ---- */
 
-/* Micro-batches of the largest slice.  Passes may be collective, so every slice has as many. */
+/* Returns the number of micro-batches of the largest slice.  Passes may be collective, so every
+ * slice makes passes for that many micro-batches. */
 static size_t rounds_of(const kvs_trainer *t, size_t sequences)
 {
-    const size_t slices = t->slices, most = t->pass->limits.sequences;
-
-    return ((sequences + slices - 1) / slices + most - 1) / most;
+    return kvsi_div_up(kvsi_div_up(sequences, t->slices), t->pass->limits.sequences);
 }
 
-/* Forward and backward on one of this rank's slices of a batch of that many sequences, micro-batch
- * by micro-batch.  Where a slice has no sequences left, the pass gets a token without a target,
- * which adds 0 to every gradient. */
+/* Runs the forward and backward passes of one of this rank's slices of a batch of `sequences`
+ * sequences.  If the slice has fewer micro-batches than the largest one, each of the remaining
+ * passes gets a token without a target, which adds 0 to every gradient. */
 static kvs_status train_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                               kvs_err *err)
 {
@@ -375,15 +380,17 @@ static kvs_status train_slice(kvs_trainer *t, size_t slice, size_t sequences, kv
     return KVS_OK;
 }
 
-/* Gradients and totals of a batch of that many sequences, of which this rank has its share, and the
- * norm.  Fails unless there is a mean loss. */
+/* Computes the gradients of a batch of `sequences` sequences, whose share of this rank is in
+ * t->batch, with their norm and the totals of the batch.  Fails if the batch has no target, or if
+ * the loss or the norm is not finite. */
 static kvs_status compute_gradients(kvs_trainer *t, size_t sequences, kvs_step_record *now,
-                                    double *mean, kvs_err *err)
+                                    kvs_err *err)
 {
     kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
+    double mean;
 
     t->where[0] = '\0';
-    t->mean = *mean = 0;
+    t->mean = 0;
     *now = (kvs_step_record){0};
     kvsi_reducer_begin_step(t->reducer);
     for (size_t i = 0; i < t->reducer->slices; i++)
@@ -396,23 +403,24 @@ static kvs_status compute_gradients(kvs_trainer *t, size_t sequences, kvs_step_r
                                         "step %llu: none of its %zu sequences has a target",
                                         (unsigned long long)t->step + 1, sequences),
                               err);
-    *mean = 1 / (double)sum.targets;
+    mean = 1 / (double)sum.targets;
     *now = kvsi_totals_record(&sum, t->step + 1);
     now->lr = kvs_learning_rate(&t->config, now->step);
-    TRY(kvsi_optimizer_clip(&t->optimizer, *mean, t->config.clip, &now->grad_norm, err));
+    TRY(kvsi_optimizer_clip(&t->optimizer, mean, t->config.clip, &now->grad_norm, err));
     if (!isfinite(now->loss) || !isfinite(now->grad_norm))
         return fail_diverged(t, now, err);
+    t->mean = mean;
     return KVS_OK;
 }
 
-/* A step on the share that is in t->batch. */
+/* Takes a step on a batch of `sequences` sequences, whose share of this rank is in t->batch. */
 static kvs_status take_step(kvs_trainer *t, size_t sequences, double started,
                             kvs_step_record *record, kvs_err *err)
 {
     kvs_step_record now;
-    double mean;
 
-    TRY(compute_gradients(t, sequences, &now, &mean, err));
+    TRY(compute_gradients(t, sequences, &now, err));
+    t->mean = 0; /* the gradients are not those of the updated parameters */
     kvsi_optimizer_update(&t->optimizer, &t->config, now.step);
     if (!t->async_gather)
         TRY(kvsi_reducer_wait(t->reducer, err));
@@ -469,7 +477,6 @@ kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_b
     kvs_trainer *t = trainer;
     size_t sequences = 0;
     kvs_step_record now;
-    double mean;
 
     NEED(loss);
     NEED(trainer);
@@ -479,8 +486,7 @@ kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_b
                          "gradients can be read from a model of one process, here are %zu ranks",
                          t->comm->size);
     TRY(copy_share(t, &sequences, batch, err));
-    TRY(compute_gradients(t, sequences, &now, &mean, err));
-    t->mean = mean;
+    TRY(compute_gradients(t, sequences, &now, err));
     *loss = now.loss;
     return KVS_OK;
 }
@@ -535,9 +541,9 @@ kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
     return KVS_OK;
 }
 
-/* One of this rank's slices of `sequences`.  Where parameters are sharded, every pass is
- * collective: all ranks make the same number of passes, and one without sequences left runs any and
- * ignores the result. */
+/* Evaluates one of this rank's slices of `sequences` sequences.  If parameters are sharded, every
+ * pass is collective and all ranks must make the same number of passes: a rank that has no
+ * sequences left runs a pass on sequence 0 and ignores the result. */
 static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                                  kvs_err *err)
 {
@@ -547,8 +553,8 @@ static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences,
 
     for (size_t i = 0; i < rounds; i++) {
         const size_t at = from + i * most, left = at < to ? to - at : 0;
-        const size_t now = kvsi_min(left, most), any = t->model->shards ? 1 : 0;
-        const size_t drawn = now > 0 ? now : any;
+        const size_t now = kvsi_min(left, most);
+        const size_t drawn = now == 0 && t->model->shards ? 1 : now;
         const micro_batch m = {.number = now > 0 ? at : 0};
         const kvs_status st = kvsi_batch_fill(&t->batch, t->data, t->config.seed, KVSI_RANDOM_EVAL,
                                               m.number, drawn, err);

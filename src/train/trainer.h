@@ -5,16 +5,16 @@
 #include "run/run.h"
 #include "train/checkpoint.h"
 
-/* The trainer's model, moments and step count; `run` is NULL. */
+/* Returns the trainer's model, moments and step count; `run` is NULL. */
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
-/* After its state was read from a checkpoint: the number of steps done.  What was computed from
- * earlier weights is forgotten. */
+/* Sets the number of steps done, after the state was read from a checkpoint.  Discards gradients
+ * and gathered parameters, which belong to the earlier weights. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
-/* kvsi_training_settings of its model, data and configuration; a new reference; NULL if out of
- * memory. */
+/* Returns kvsi_training_settings of its model, data and configuration, a new reference; NULL if
+ * memory runs out. */
 json_t *kvsi_trainer_settings(const kvs_trainer *trainer);
 
-/* kvs_trainer_step with a record of the caller, which may be NULL. */
+/* Like kvs_trainer_step, but writes to a record of the caller, which may be NULL. */
 kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
 
 /* From now on, kvsi_trainer_step returns while the all-gather of updated parameters is in flight;
@@ -26,7 +26,7 @@ kvs_status kvsi_trainer_wait(kvs_trainer *trainer, kvs_err *err);
 /* Fails if kvs_trainer_evaluate cannot evaluate that many sequences. */
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err);
 
-/* kvs_train with everything in one struct. */
+/* Implements kvs_train, with its arguments in one struct. */
 kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_err *err);
 
 #endif

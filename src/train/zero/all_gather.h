@@ -26,7 +26,7 @@ void kvsi_all_gather_need(kvsi_all_gather *g, size_t block);
 
 /* This rank, like all others, has updated its shard of a bucket. */
 void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket);
-/* The shards were replaced: blocks that were gathered before are out of date. */
+/* Discards gathered blocks, after the shards were replaced or updated. */
 void kvsi_all_gather_forget(kvsi_all_gather *g);
 /* Waits for everything in flight, and reports failures of transfers. */
 kvs_status kvsi_all_gather_wait(kvsi_all_gather *g, kvs_err *err);
