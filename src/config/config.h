@@ -225,7 +225,7 @@ extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];
 
-/* ---- calls ---- */
+/* ---- defaults, presets and derived values ---- */
 
 /* Sets the defaults of a Llama body.  vocab is 0 and must be set.  kv_heads 0 means as many as
  * heads; ffn 0 means 8/3 dim rounded up to a multiple of 16 (Llama) or 4 dim (GPT-2). */
@@ -246,8 +246,10 @@ void kvsi_igsm_config_init(kvsi_igsm_config *config);
 /* Returns the learning rate of the shift's parameters at step 1, 2, ... */
 double kvsi_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 
-/* Names as in commands and files.  The _name calls return NULL for a value without a name, and
- * kvsi_body_parse fails for an unknown name. */
+/* ---- names as in commands and files ---- */
+
+/* The _name functions return NULL for a value without a name; kvsi_body_parse fails for an unknown
+ * name. */
 const char *kvsi_shift_targets_name(unsigned targets);
 const char *kvsi_shift_form_name(kvsi_shift_form form);
 const char *kvsi_shift_init_name(kvsi_shift_init init);
