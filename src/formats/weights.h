@@ -47,7 +47,7 @@ void kvsi_weights_close(kvsi_weights *weights);
 const char *kvsi_weights_path(const kvsi_weights *weights); /* as given */
 const char *kvsi_weights_file(const kvsi_weights *weights); /* the file that lists the tensors */
 kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *weights);
-/* kvs_model_config_load into a struct. */
+/* Implements kvs_model_config_load, with a struct for the result. */
 kvs_status kvsi_model_config_load(kvs_model_config *out, const char *path, kvs_err *err);
 const kvs_model_config *kvsi_weights_config(const kvsi_weights *weights); /* finished */
 const kvsi_token_ids *kvsi_weights_token_ids(const kvsi_weights *weights);

@@ -129,7 +129,8 @@ static kvs_status collect(const kvs_tokenizer *t, const kvsi_word *word, const c
     return st;
 }
 
-/* With ignore_merges, a word that is a piece gets that piece's id without merging. */
+/* Finds the piece that is the whole word; *id is -1 if there is none.  With ignore_merges, such a
+ * word is not merged. */
 static kvs_status find_whole(const kvs_tokenizer *t, kvsi_text *mapped, const char *text,
                              size_t size, int32_t *id, kvs_err *err)
 {

@@ -86,7 +86,7 @@ static void decode_strip(const kvsi_component *c, kvsi_text *out, const char *te
     kvsi_text_add_bytes(out, text, size);
 }
 
-/* Works as in normalizers. */
+/* Replaces text as the normalizer Replace does. */
 static kvs_status decode_replace(kvsi_decoding *d, const kvsi_component *c, kvsi_text *out,
                                  const char *text, size_t size, kvs_err *err)
 {
@@ -280,9 +280,9 @@ static kvs_status take_id(kvsi_decoding *d, int32_t id, kvs_err *err)
     return decode_held(d, 0, err);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- adding ids and finishing ---------------------------------------------------------------- */
 
-/* Ends a call with this status. */
+/* Ends a call: puts its workspace back, if it took one, and returns its status. */
 static kvs_status end(kvsi_decoding *d, kvs_status st)
 {
     kvsi_workspace_put(d->t->workspaces, d->workspace, st);

@@ -11,7 +11,7 @@
 
 typedef struct kvsi_decoding {
     const kvs_tokenizer *t;
-    kvsi_workspace *workspace; /* of the call in progress, once a decoder needs it */
+    kvsi_workspace *workspace; /* taken when a decoder needs it; NULL between calls */
     size_t piece_steps;        /* number of decoders before Fuse */
     int begun;                 /* the template's ids before the text are over */
     kvsi_ids held;   /* ids that may belong to the template around a text, which is not decoded */

@@ -25,7 +25,7 @@ struct kvsi_matcher {
     pcre2_match_data *match;
     pcre2_match_context *fast_context, *counted_context;
     pcre2_jit_stack *stack; /* NULL: PCRE2 has no JIT compiler */
-    /* state of the current match of a counted form */
+    /* state of the current match of the form `counted` */
     const kvsi_pattern *pattern;
     uint64_t left;
     size_t position;
@@ -190,8 +190,8 @@ static int shown_length(size_t size)
     return (int)(size < 100 ? size : 100);
 }
 
-/* Without PCRE2's JIT compiler matching works, but slower. */
-static void compile_further(kvsi_pattern *p)
+/* Compiles both forms to machine code.  Without PCRE2's JIT compiler matching works, but slower. */
+static void compile_jit(kvsi_pattern *p)
 {
     if (p->fast && pcre2_jit_compile(p->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) != 0)
         return;
@@ -235,7 +235,7 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
     p->weight = literal ? 1 : step_weight(p->counted, p->text, size);
     if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
         TRY_OUT(compile(&p->fast, text, size, options, err));
-    compile_further(p);
+    compile_jit(p);
     *out = p;
     p = NULL;
 out:

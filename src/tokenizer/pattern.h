@@ -26,8 +26,9 @@ kvs_status kvsi_pattern_create_literal(kvsi_pattern **out, const char *text, siz
                                        kvs_err *err);
 void kvsi_pattern_free(kvsi_pattern *pattern);
 
-/* The memory that matching needs, for any pattern; one thread may use it at a time.  It holds
- * nothing between two calls of kvsi_search_next, so searches may share it and may be nested. */
+/* A matcher is the memory that a match needs.  It works with any pattern, but only one thread may
+ * use it at a time.  It keeps nothing between two calls of kvsi_search_next, so several searches of
+ * one thread may use it in turn, also nested ones. */
 kvs_status kvsi_matcher_create(kvsi_matcher **out, kvs_err *err);
 void kvsi_matcher_free(kvsi_matcher *matcher);
 

@@ -116,7 +116,7 @@ struct kvs_tokenizer {
     kvsi_trie added_raw, added_normalized; /* values are indices into `added` */
     kvsi_ids before, after;                /* the template: ids added before and after a text */
 
-    kvsi_workspaces *workspaces; /* all that calls on a finished tokenizer change */
+    kvsi_workspaces *workspaces; /* the only part that encoding and decoding change */
 };
 
 /* Takes over the reference to `document`, a tokenizer.json; `what` names it in messages. */
