@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
+#include "parallel/threads.h"
 #include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
@@ -84,8 +85,6 @@ static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
     return KVS_OK;
 }
 
-enum { THREADS_MAX = 1024 };
-
 static kvs_status check_options(const kvsi_convert_request *o, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
@@ -96,9 +95,9 @@ static kvs_status check_options(const kvsi_convert_request *o, kvs_format format
         return kvsi_fail(err, KVS_E_INVALID,
                          "the configuration is for random weights, but there is an input '%s'",
                          o->in);
-    if (o->how.threads < 0 || o->how.threads > THREADS_MAX)
+    if (o->how.threads < 0 || o->how.threads > KVSI_THREADS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
-                         o->how.threads, THREADS_MAX);
+                         o->how.threads, KVSI_THREADS_MAX);
     if (!kvs_format_name(o->how.format) || !kvs_dtype_name(o->how.dtype))
         return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->how.format,
                          (int)o->how.dtype);
@@ -116,7 +115,7 @@ static kvs_status check_options(const kvsi_convert_request *o, kvs_format format
 /* Sets the folder of an input in Hugging Face's layout. */
 static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
 {
-    const char *in = c->options->in;
+    const char *in = c->request->in;
 
     if (kvsi_weights_get_format(c->source.weights) != KVSI_FORMAT_HF &&
         kvsi_weights_get_format(c->source.weights) != KVSI_FORMAT_BAICHUAN)
@@ -130,7 +129,7 @@ static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
 /* The path of the input's own tokenizer; NULL = none. */
 static kvs_status find_tokenizer(const char **path, const kvsi_conversion *c, kvs_err *err)
 {
-    const char *in = c->options->in;
+    const char *in = c->request->in;
     int found = 0;
 
     *path = NULL;
@@ -171,7 +170,7 @@ out:
 /* Reads what the input's files contain beside the weights. */
 static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 {
-    const char *tokenizer = c->options->how.tokenizer;
+    const char *tokenizer = c->request->how.tokenizer;
     const kvsi_token_ids none = KVSI_NO_TOKEN_IDS;
 
     c->ids = none;
@@ -185,7 +184,7 @@ static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 
 static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
 {
-    const char *path = c->options->how.tokenizer;
+    const char *path = c->request->how.tokenizer;
 
     if (path && strcmp(path, "none") == 0)
         return KVS_OK;
@@ -219,7 +218,7 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
 
     if (c->tokenizer)
         TRY_OUT(kvsi_tokenizer_to_gguf(&words, c->tokenizer, err));
-    TRY_OUT(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
+    TRY_OUT(kvsi_gguf_write_model(c->request->out, &c->source.config, architecture, &extras,
                                   &tensors, err));
 out:
     kvsi_gguf_tokenizer_release(&words);
@@ -230,7 +229,7 @@ static kvs_status convert_to_llama2c(kvsi_conversion *c, int v1, kvs_err *err)
 {
     const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
 
-    return kvsi_llama2c_write(c->options->out, &c->source.config, v1, &tensors, err);
+    return kvsi_llama2c_write(c->request->out, &c->source.config, v1, &tensors, err);
 }
 
 static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *err)
@@ -256,7 +255,7 @@ kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
     const kvs_format format = choose_format(request);
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
     kvsi_convert_request settled = *request;
-    kvsi_conversion c = {.options = &settled};
+    kvsi_conversion c = {.request = &settled};
     kvs_status st;
 
     TRY_OUT(check_options(request, format, err));
@@ -267,7 +266,7 @@ kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
     TRY_OUT(kvsi_convert_source_init(&c.source, &settled, err));
     TRY_OUT(find_ids(&c, err));
     TRY_OUT(load_tokenizer(&c, err));
-    kvsi_convert_remark(&c.source);
+    kvsi_convert_report_types(&c.source);
     TRY_OUT(write_output(&c, format, err));
 out:
     kvs_tokenizer_free(c.tokenizer);

@@ -6,7 +6,7 @@
 
 /* A conversion in progress. */
 typedef struct kvsi_conversion {
-    const kvsi_convert_request *options;
+    const kvsi_convert_request *request;
     kvsi_convert_source source;
     kvs_tokenizer *tokenizer; /* NULL = none */
     const char *folder;       /* the input's folder in Hugging Face's layout; NULL = none */
@@ -17,7 +17,9 @@ typedef struct kvsi_conversion {
     char *chat_template; /* of the input's tokenizer; NULL = none */
 } kvsi_conversion;
 
+/* Sets the default options. */
 void kvsi_convert_request_init(kvsi_convert_request *request);
+/* Implements kvs_convert, with its arguments in one struct. */
 kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err);
 
 /* Writes a folder in Hugging Face's layout: weights, config.json, tokenizer and, for our models,

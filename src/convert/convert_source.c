@@ -23,7 +23,7 @@ static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
 
 static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
 {
-    switch (s->options->how.dtype) {
+    switch (s->request->how.dtype) {
     case KVS_DTYPE_F16:
         return KVSI_F16;
     case KVS_DTYPE_BF16:
@@ -52,7 +52,7 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 
 static kvs_status report(kvsi_convert_source *s, size_t index, kvs_err *err)
 {
-    const kvsi_convert_request *o = s->options;
+    const kvsi_convert_request *o = s->request;
     kvsi_file_tensor tensor;
 
     describe(s, index, &tensor);
@@ -70,7 +70,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     if (s->weights)
         kvsi_weights_read(out, kvsi_weights_find(s->weights, p->name));
     else
-        TRY(kvsi_parameter_make(out, p, &s->config, s->options->how.seed, s->threads, err));
+        TRY(kvsi_parameter_make(out, p, &s->config, s->request->how.seed, s->threads, err));
     return report(s, index, err);
 }
 
@@ -79,14 +79,14 @@ kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s)
     return (kvsi_tensor_source){s->layout.count, describe, read_tensor, s};
 }
 
-void kvsi_convert_remark(const kvsi_convert_source *s)
+void kvsi_convert_report_types(const kvsi_convert_source *s)
 {
-    const kvs_dtype dtype = s->options->how.dtype;
+    const kvs_dtype dtype = s->request->how.dtype;
     const kvsi_parameter *first = NULL;
     size_t count = 0;
     char text[256];
 
-    if (!s->options->how.notice || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
+    if (!s->request->how.notice || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
         return;
     for (size_t i = 0; i < s->layout.count; i++) {
         const kvsi_parameter *p = &s->layout.list[i];
@@ -103,7 +103,7 @@ void kvsi_convert_remark(const kvsi_convert_source *s)
              "rows of %zu",
              count, s->layout.count, kvsi_dtype_block(KVSI_Q8_0), first->name,
              first->shape[first->rank - 1]);
-    s->options->how.notice(s->options->how.user, text);
+    s->request->how.notice(s->request->how.user, text);
 }
 
 kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
@@ -115,7 +115,7 @@ kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
 
 static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
 {
-    const kvsi_convert_request *o = s->options;
+    const kvsi_convert_request *o = s->request;
 
     if (!o->in) {
         s->config = *o->how.config;
@@ -127,13 +127,13 @@ static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *options,
+kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *request,
                                     kvs_err *err)
 {
     kvs_status st;
 
-    *s = (kvsi_convert_source){.options = options};
-    s->threads = options->how.threads > 0 ? options->how.threads : kvsi_threads_available();
+    *s = (kvsi_convert_source){.request = request};
+    s->threads = request->how.threads > 0 ? request->how.threads : kvsi_threads_available();
     TRY_OUT(open_input(s, err));
     TRY_OUT(kvsi_layout_init(&s->layout, &s->config, err));
     for (size_t i = 0; i < s->layout.count; i++) {

@@ -6,9 +6,10 @@
 #include "formats/weights.h"
 #include "model/parameters.h"
 
-/* What is converted to what. */
+/* The arguments of kvs_convert. */
 typedef struct kvsi_convert_request {
-    const char *in, *out;    /* NULL: random weights for how.config */
+    const char *in; /* NULL: random weights for how.config */
+    const char *out;
     kvs_convert_options how; /* `size` is not used */
 } kvsi_convert_request;
 
@@ -16,20 +17,20 @@ typedef struct kvsi_convert_source {
     kvs_model_config config;
     kvsi_weights *weights; /* NULL: random weights */
     kvsi_layout layout;
-    const kvsi_convert_request *options;
+    const kvsi_convert_request *request;
     int threads;
     uint64_t done, all; /* bytes */
 } kvsi_convert_source;
 
 /* Opens and checks the input, or checks the configuration. */
-kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *options,
+kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *request,
                                     kvs_err *err);
 void kvsi_convert_source_release(kvsi_convert_source *s);
 
 /* The tensors in the order of our files.  Borrows `s` and updates its progress. */
 kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s);
 /* Reports tensors whose type differs from the requested one, if any. */
-void kvsi_convert_remark(const kvsi_convert_source *s);
+void kvsi_convert_report_types(const kvsi_convert_source *s);
 /* The type of most values. */
 kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s);
 

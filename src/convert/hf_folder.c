@@ -210,7 +210,7 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
         TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->options->how.shard_bytes, err));
+    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->request->how.shard_bytes, err));
 out:
     json_decref(config);
     return st;
@@ -221,8 +221,8 @@ kvs_status kvsi_convert_to_hf(kvsi_conversion *c, kvs_err *err)
     kvsi_new_folder folder = {0};
     kvs_status st;
 
-    TRY_OUT(kvsi_new_folder_begin(&folder, c->options->out, &model_folder,
-                                  c->options->how.overwrite, err));
+    TRY_OUT(kvsi_new_folder_begin(&folder, c->request->out, &model_folder,
+                                  c->request->how.overwrite, err));
     TRY_OUT(fill(c, folder.temporary, err));
     return kvsi_new_folder_commit(&folder, err);
 out:

@@ -194,7 +194,7 @@ static kvs_status count_piece(build *b, const kvsi_document_piece *piece, kvs_er
 }
 
 /* CRLF line ends and byte-order marks become tokens, which is rarely intended. */
-static void remark_on_texts(const build *b)
+static void report_texts(const build *b)
 {
     kvsi_text line = {0};
 
@@ -516,7 +516,7 @@ kvs_status kvsi_corpus_build(const kvsi_corpus_plan *plan, const char *dir, kvs_
     TRY_OUT(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->how.overwrite, err));
     TRY_OUT(read_files(&b, 1, count_piece, err));
     TRY_OUT(decide_split(&b, err));
-    remark_on_texts(&b);
+    report_texts(&b);
     TRY_OUT(fill_folder(&b, err));
     st = kvsi_new_folder_commit(&b.folder, err);
 out:

@@ -21,6 +21,8 @@
 #define KVSI_PARALLEL_PIECES(threads, i, pieces) for (size_t i = 0; i < (pieces); i++)
 #endif
 
+enum { KVSI_THREADS_MAX = 1024 }; /* largest number that a caller may ask for */
+
 int kvsi_threads_available(void); /* cores this process may use */
 size_t kvsi_thread_index(void);   /* inside a region: 0 .. threads-1 */
 

@@ -6,6 +6,7 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "kvshift/kvshift_files.h"
+#include "parallel/threads.h"
 #include "tokenizer/characters.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -75,8 +76,9 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "vocabulary size %zu: expected %zu (bytes and special tokens) to %d",
                          training->vocab, 256 + training->specials, KVSI_TOKENS_MAX);
-    if (training->threads < 0 || training->threads > 1024)
-        return kvsi_fail(err, KVS_E_INVALID, "%d threads: expected 0 to 1024", training->threads);
+    if (training->threads < 0 || training->threads > KVSI_THREADS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "%d threads: expected 0 to %d", training->threads,
+                         KVSI_THREADS_MAX);
     for (size_t i = 0; i < training->specials; i++) {
         const char *special = training->special[i];
 
