@@ -100,7 +100,7 @@ typedef struct kvsi_setting {
 typedef struct kvsi_settings { /* a table */
     const kvsi_setting *rows;
     size_t count;
-    const char *name; /* of what the settings configure: "model"; NULL = it has none */
+    const char *name; /* what the settings configure: "model"; NULL = no name */
 } kvsi_settings;
 
 #define KVSI_SETTINGS(table)                                                                       \
@@ -108,7 +108,7 @@ typedef struct kvsi_settings { /* a table */
         .rows = (table), .count = sizeof(table) / sizeof *(table)                                  \
     }
 
-/* The row with that name; NULL if there is none. */
+/* Returns the row with that name; NULL if there is none. */
 const kvsi_setting *kvsi_settings_find(const kvsi_settings *table, const char *name);
 
 /* Sets a struct of `size` bytes to the defaults. */
@@ -116,11 +116,11 @@ void kvsi_settings_init(const kvsi_settings *table, void *config, size_t size);
 /* Sets a struct to the defaults; all of its bytes must be 0. */
 void kvsi_settings_set(const kvsi_settings *table, void *config);
 
-/* Value number i = 0, 1, ... of a choice or an enum, aliases last; NULL past the end. */
+/* Returns value number i = 0, 1, ... of a choice or an enum, aliases last; NULL past the end. */
 const char *kvsi_setting_choice(const kvsi_setting *row, size_t i);
-/* Appends all of them: "none, k or kv". */
+/* Appends all values of a choice or an enum: "none, k or kv". */
 void kvsi_setting_add_choices(kvsi_text *text, const kvsi_setting *row);
-/* The alias of that name; NULL if there is none. */
+/* Returns the alias of that name; NULL if there is none. */
 const kvsi_alias *kvsi_setting_alias(const kvsi_setting *row, const char *name);
 
 /* Sets the field from text: "128", "2e-3", "yes", "gate", "0,2,5".  An alias sets the field only,
@@ -139,9 +139,10 @@ void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, c
 /* Appends the value as text that kvsi_setting_store reads; "" for a text that is not set and for an
  * empty list. */
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config);
-/* Whether the value is written as a list of numbers. */
+/* Returns whether the value is written as a list of numbers. */
 int kvsi_setting_is_list(const kvsi_setting *row);
-void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
+/* Sets the value to the empty list. */
+void kvsi_setting_clear(const kvsi_setting *row, void *config);
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
 /* Returns whether the field has the row's default. */
@@ -149,17 +150,17 @@ int kvsi_setting_is_default(const kvsi_setting *row, const void *config);
 /* Returns whether the field has the value that `automatic` describes. */
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
 
-/* Whether the value is within the row's limits and, for an enum, has a name. */
+/* Fails unless the value is within the row's limits and, for an enum, has a name. */
 kvs_status kvsi_setting_check(const kvsi_setting *row, const void *config, kvs_err *err);
 kvs_status kvsi_settings_check(const kvsi_settings *table, const void *config, kvs_err *err);
 
 enum { KVSI_SETTING_KEY = 64 }; /* size of a key's buffer */
 
-/* The name with _ for -. */
+/* Writes the name with _ for -. */
 void kvsi_setting_key(char out[KVSI_SETTING_KEY], const kvsi_setting *row);
-/* The key in config.json and the log. */
+/* Writes the key in config.json and the log. */
 void kvsi_setting_file_key(char out[KVSI_SETTING_KEY], const kvsi_setting *row);
-/* The value as JSON, a new reference; NULL if memory runs out. */
+/* Returns the value as JSON, a new reference; NULL if memory runs out. */
 json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config);
 /* Sets the field from the value of `key` in a JSON object, if it has one; `what` names the file in
  * messages. */
