@@ -410,7 +410,7 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
     uint64_t number = 0;
 
     if (row->access) {
-        /* Messages of this check start with the origin, those of set_named do not. */
+        /* This check is first because its messages start with the origin. */
         TRY(kvsi_setting_check_text(row, origin, text, err));
         return set_named(row, config, text, err);
     }

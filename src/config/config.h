@@ -73,7 +73,7 @@ struct kvs_model_config {
 
     size_t sliding_window;   /* token t attends to s > t - window; 0 = to all tokens before it */
     uint64_t sliding_layers; /* bit l = layer l has the window; 0 = every layer */
-    size_t sliding_heads, sliding_kv_heads; /* head counts of those layers; 0 = as in the others */
+    size_t sliding_heads, sliding_kv_heads; /* heads of the layers with the window; 0 = as others */
 
     kvsi_head_kind head;
     int tied; /* output head shares the embedding table */
@@ -95,7 +95,8 @@ typedef enum kvsi_schedule {
     KVSI_SCHEDULE_COSINE
 } kvsi_schedule;
 
-/* What is sharded over the ranks of a run: the stages of ZeRO.  Each includes those before it. */
+/* What is sharded over the ranks of a run: the stages of ZeRO.  Each stage includes the earlier
+ * ones. */
 typedef enum kvsi_shard_stage {
     KVSI_SHARD_NONE,
     KVSI_SHARD_OPTIMIZER,  /* stage 1: the optimizer's moments */

@@ -87,7 +87,7 @@ const kvsi_settings kvsi_ngram_settings = TABLE("ngram", ngram_rows);
 const kvsi_settings kvsi_hopk_settings = TABLE("hopk", hopk_rows);
 const kvsi_settings kvsi_igsm_settings = TABLE("igsm", igsm_rows);
 
-/* The vocabulary and the seed have no row: they are those of the model and of training. */
+/* vocab and seed have no row: the model's vocabulary and the training's seed are used. */
 void kvsi_induction_config_init(kvsi_induction_config *config)
 {
     kvsi_settings_init(&kvsi_induction_settings, config, sizeof *config);

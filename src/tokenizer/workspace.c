@@ -7,7 +7,7 @@
 struct kvsi_workspaces {
     pthread_mutex_t lock;
     int has_lock;
-    kvsi_workspace *first; /* of the workspaces that no call uses */
+    kvsi_workspace *first; /* the list of workspaces that no call uses */
 };
 
 static void free_workspace(kvsi_workspace *w)

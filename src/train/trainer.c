@@ -13,8 +13,8 @@
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
  * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
- * Either all parameters are trained, or only those of the shift, which are last in the layout.  In
- * the second case the gradients of the others are computed too, and ignored. */
+ * Either all parameters are trained, or only the parameters of the shift, which are last in the
+ * layout.  In the second case the gradients of the others are computed too, and ignored. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -420,7 +420,7 @@ static kvs_status take_step(kvs_trainer *t, size_t sequences, double started,
     kvs_step_record now;
 
     TRY(compute_gradients(t, sequences, &now, err));
-    t->mean = 0; /* the gradients are not those of the updated parameters */
+    t->mean = 0; /* after the update the gradients are out of date */
     kvsi_optimizer_update(&t->optimizer, &t->config, now.step);
     if (!t->async_gather)
         TRY(kvsi_reducer_wait(t->reducer, err));
