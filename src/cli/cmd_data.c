@@ -143,7 +143,9 @@ static const kvsi_command_options check_options = {
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_rows, 1}}, {0}},
+    .tables =
+        (const kvsi_option_table[]){
+            {.table = &(const kvsi_settings){.rows = read_rows, .count = 1}}, {0}},
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */
