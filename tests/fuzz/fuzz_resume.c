@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
 #include "fuzz.h"
 #include "train/trainer.h"
 
