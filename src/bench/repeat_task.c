@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "formats/safetensors.h"
 
 #include <string.h>

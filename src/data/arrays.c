@@ -5,8 +5,8 @@
 #include "base/math.h"
 #include "base/memory.h"
 #include "data/batch.h"
+#include "data/data.h"
 #include "data/shuffle.h"
-#include "data/task.h"
 
 enum { TRAIN, VALID, PARTS };
 

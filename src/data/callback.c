@@ -2,7 +2,7 @@
  * it is used. */
 #include "base/memory.h"
 #include "base/sized.h"
-#include "data/task.h"
+#include "data/data.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,8 +3,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "parallel/cores.h"
-
-enum { THREADS_MAX = 1024 };
+#include "parallel/threads.h"
 
 static const kvs_runtime_options defaults = {.size = sizeof defaults};
 
@@ -22,9 +21,9 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     NEED(out);
     *out = NULL;
     TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_runtime_options", err));
-    if (o.threads < 0 || o.threads > THREADS_MAX)
+    if (o.threads < 0 || o.threads > KVSI_THREADS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
-                         o.threads, THREADS_MAX);
+                         o.threads, KVSI_THREADS_MAX);
     TRY(kvsi_ops_find(&ops, o.cpu_level, err));
     rt = kvsi_alloc(1, sizeof *rt);
     if (!rt)

@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "formats/hf.h"
 #include "repro/reuse.h"
 #include "run/run.h"

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "data/tasks/tasks.h"
 #include "model/pass.h"
 

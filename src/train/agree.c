@@ -2,7 +2,7 @@
  * with different options, or that find different data, would otherwise train a wrong model. */
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "model/model.h"
 #include "train/settings.h"
 

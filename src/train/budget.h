@@ -4,7 +4,7 @@
 #define KVSI_TRAIN_BUDGET_H
 
 #include "base/math.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "model/pass.h"
 
 /* Sequences of a slice (train/reducer.h). */

@@ -1,7 +1,7 @@
 #include "train/settings.h"
 
 #include "config/config.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "formats/hf.h"
 #include "model/model.h"
 #include "run/checkpoint_files.h"

@@ -2,7 +2,7 @@
 #ifndef KVSI_TRAIN_TOTALS_H
 #define KVSI_TRAIN_TOTALS_H
 
-#include "data/task.h"
+#include "data/data.h"
 #include "model/pass.h"
 
 typedef struct kvsi_totals {

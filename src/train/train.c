@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "model/model.h"
 #include "run/checkpoint_files.h"
 #include "run/progress.h"

@@ -22,7 +22,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "data/batch.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "train/budget.h"
 #include "train/diverged.h"
 #include "train/optimizer.h"

@@ -6,7 +6,7 @@
 #include "cli/options/options_config.h"
 #include "cli/train_options.h"
 #include "config/public_settings.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "formats/hf.h"
 #include "report/settings.h"
 #include "repro/execute.h"

@@ -2,7 +2,7 @@
  * has every sequence once in another order, and wrong arrays are refused. */
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "support.h"
 
 #include <stdio.h>

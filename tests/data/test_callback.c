@@ -3,7 +3,7 @@
  * the optimizer, on any number of ranks, and the run can be resumed. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "kvshift/kvshift_files.h"
 #include "training.h"
 

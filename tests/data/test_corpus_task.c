@@ -3,9 +3,9 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/corpus.h"
+#include "data/data.h"
 #include "data/shard.h"
 #include "data/shuffle.h"
-#include "data/task.h"
 #include "support.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A single file of token ids as a corpus: its last part is the validation split. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "support.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * below 4 is chance, and each test also shows that the closest wrong sampler would be far above. */
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "data/tasks/tasks.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The n-gram task: its table and best accuracy without x1 against direct counts; models memorize
  * it, or cannot because they see only x2. */
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "data/tasks/tasks.h"
 #include "support.h"
 #include "train/trainer.h"

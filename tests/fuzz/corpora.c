@@ -1,6 +1,6 @@
 /* Opens and uses a corpus from a hostile file or folder. */
 #include "data/corpus.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "fuzz.h"
 
 enum { CONTEXT = 4, ROOM = 8, SEQUENCES = 3 };

@@ -3,7 +3,7 @@
  * the main result: one layer learns induction with the shift and not without. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "data/tasks/tasks.h"
 #include "formats/hf.h"
 #include "support.h"

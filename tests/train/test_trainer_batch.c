@@ -4,7 +4,7 @@
  * wrong batch is refused and changes nothing. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "kvshift/kvshift_files.h"
 #include "training.h"
 

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "data/task.h"
+#include "data/data.h"
 #include "training.h"
 
 #include <inttypes.h>

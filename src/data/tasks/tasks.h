@@ -2,7 +2,7 @@
 #ifndef KVSI_DATA_TASKS_TASKS_H
 #define KVSI_DATA_TASKS_TASKS_H
 
-#include "data/task.h"
+#include "data/data.h"
 
 kvs_status kvsi_induction_create(kvs_data **out, const kvsi_induction_config *config, kvs_err *err);
 kvs_status kvsi_ngram_create(kvs_data **out, const kvsi_ngram_config *config, kvs_err *err);

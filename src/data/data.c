@@ -1,5 +1,5 @@
 /* Calls on data of any kind, and the ragged batches that the trainer draws from it. */
-#include "data/task.h"
+#include "data/data.h"
 
 #include "base/memory.h"
 #include "base/status.h"

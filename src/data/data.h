@@ -1,10 +1,10 @@
-/* data/task.h - the interface of all data: tasks, corpora, arrays of the caller and functions of
+/* data/data.h - the interface of all data: tasks, corpora, arrays of the caller and functions of
  * the caller.  Data is a stream of numbered sequences, which are drawn into ragged batches.
  *
  * A sequence is a pure function of (random stream, sequence number), so that batches do not depend
  * on earlier draws. */
-#ifndef KVSI_DATA_TASK_H
-#define KVSI_DATA_TASK_H
+#ifndef KVSI_DATA_DATA_H
+#define KVSI_DATA_DATA_H
 
 #include "base/json.h"
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* A corpus as a task: numbered windows of documents.
+/* Data from a corpus: the sequences are numbered windows of documents.
  *
  *     document   t0 t1 t2 t3 t4 t5 t6          context 3
  *     window 0   t0 t1 t2       -> t1 t2 t3
@@ -8,8 +8,8 @@
  * every 64th document is stored, so that a window is found with little memory and a short scan. */
 #include "base/memory.h"
 #include "data/corpus.h"
+#include "data/data.h"
 #include "data/shuffle.h"
-#include "data/task.h"
 
 enum { DOCUMENTS_A_MARK = 64 };
 
@@ -26,12 +26,12 @@ typedef struct split_windows {
     uint64_t count; /* number of windows */
 } split_windows;
 
-typedef struct corpus_task {
+typedef struct corpus_data {
     kvs_data base;
     const kvs_corpus *corpus;
     size_t context;
     split_windows splits[KVSI_SPLITS];
-} corpus_task;
+} corpus_data;
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
@@ -154,16 +154,16 @@ static size_t read_window(const split_windows *windows, uint64_t number, size_t 
 static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
                        int32_t *targets, uint8_t *scored, kvs_err *err)
 {
-    const corpus_task *task = (const corpus_task *)base;
+    const corpus_data *data = (const corpus_data *)base;
     const kvs_split split = random->purpose == KVSI_RANDOM_EVAL ? KVS_SPLIT_VALID : KVS_SPLIT_TRAIN;
-    const split_windows *windows = &task->splits[split];
+    const split_windows *windows = &data->splits[split];
     const uint64_t epoch = random->index / windows->count;
     uint64_t number = random->index % windows->count;
 
     (void)err;
     if (split == KVS_SPLIT_TRAIN)
         number = kvsi_shuffle(random->seed, epoch, windows->count, number);
-    *length = read_window(windows, number, task->context, ids, targets);
+    *length = read_window(windows, number, data->context, ids, targets);
     for (size_t i = 0; i < *length; i++)
         scored[i] = 0;
     return KVS_OK;
@@ -171,30 +171,30 @@ static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random
 
 static json_t *describe(const kvs_data *base)
 {
-    const corpus_task *task = (const corpus_task *)base;
-    const kvs_corpus_info *info = &task->corpus->record.info;
+    const corpus_data *data = (const corpus_data *)base;
+    const kvs_corpus_info *info = &data->corpus->record.info;
 
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", base->ops->name, "path",
-                     task->corpus->path, "vocab", (json_int_t)info->vocab, "context",
-                     (json_int_t)task->context, "train_tokens",
+                     data->corpus->path, "vocab", (json_int_t)info->vocab, "context",
+                     (json_int_t)data->context, "train_tokens",
                      (json_int_t)info->split[KVS_SPLIT_TRAIN].tokens, "train_windows",
-                     (json_int_t)task->splits[KVS_SPLIT_TRAIN].count, "valid_tokens",
+                     (json_int_t)data->splits[KVS_SPLIT_TRAIN].count, "valid_tokens",
                      (json_int_t)info->split[KVS_SPLIT_VALID].tokens, "valid_windows",
-                     (json_int_t)task->splits[KVS_SPLIT_VALID].count);
+                     (json_int_t)data->splits[KVS_SPLIT_VALID].count);
 }
 
 static void release(kvs_data *base)
 {
-    corpus_task *task = (corpus_task *)base;
+    corpus_data *data = (corpus_data *)base;
 
     for (int s = 0; s < KVSI_SPLITS; s++) {
-        const split_windows *windows = &task->splits[s];
+        const split_windows *windows = &data->splits[s];
 
         for (size_t i = 0; i < windows->shard_count; i++)
             kvsi_free(windows->shards[i].marks);
         kvsi_free(windows->shards);
     }
-    kvsi_free(task);
+    kvsi_free(data);
 }
 
 static const kvsi_data_ops corpus_ops = {
@@ -221,24 +221,24 @@ static kvs_status check_splits(const kvs_corpus *corpus, kvs_err *err)
     return KVS_OK;
 }
 
-static void set_sizes(corpus_task *task)
+static void set_sizes(corpus_data *data)
 {
-    const kvs_corpus_info *info = &task->corpus->record.info;
+    const kvs_corpus_info *info = &data->corpus->record.info;
     const kvs_split_info *train = &info->split[KVS_SPLIT_TRAIN];
     const kvs_split_info *valid = &info->split[KVS_SPLIT_VALID];
     const uint64_t longest =
         (train->longest > valid->longest ? train->longest : valid->longest) - 1;
 
-    task->base.vocab = info->vocab;
-    task->base.max_tokens = longest < task->context ? (size_t)longest : task->context;
-    task->base.mean_tokens =
-        (double)(train->tokens - train->documents) / (double)task->splits[KVS_SPLIT_TRAIN].count;
+    data->base.vocab = info->vocab;
+    data->base.max_tokens = longest < data->context ? (size_t)longest : data->context;
+    data->base.mean_tokens =
+        (double)(train->tokens - train->documents) / (double)data->splits[KVS_SPLIT_TRAIN].count;
 }
 
 kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size_t context,
                                   kvs_err *err)
 {
-    corpus_task *task = NULL;
+    corpus_data *data = NULL;
     kvs_status st;
 
     NEED(out);
@@ -247,21 +247,21 @@ kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size
     if (context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is '%zu', expected at least 1", context);
     TRY_OUT(check_splits(corpus, err));
-    task = kvsi_alloc(1, sizeof *task);
-    if (!task) {
-        st = kvsi_no_memory(err, "the task of '%s'", corpus->path);
+    data = kvsi_alloc(1, sizeof *data);
+    if (!data) {
+        st = kvsi_no_memory(err, "the data of '%s'", corpus->path);
         goto out;
     }
-    task->base.ops = &corpus_ops;
-    task->corpus = corpus;
-    task->context = context;
+    data->base.ops = &corpus_ops;
+    data->corpus = corpus;
+    data->context = context;
     for (int s = 0; s < KVSI_SPLITS; s++)
-        TRY_OUT(mark_split(&task->splits[s], corpus, (kvs_split)s, context, err));
-    set_sizes(task);
-    *out = &task->base;
-    task = NULL;
+        TRY_OUT(mark_split(&data->splits[s], corpus, (kvs_split)s, context, err));
+    set_sizes(data);
+    *out = &data->base;
+    data = NULL;
 out:
-    if (task)
-        release(&task->base);
+    if (data)
+        release(&data->base);
     return st;
 }
