@@ -33,7 +33,8 @@ typedef struct training_result {
     size_t count;   /* number of weights */
 } training_result;
 
-/* Trains on `ranks` threads; 0 = in the calling thread, as a process without other ranks. */
+/* Trains on `ranks` ranks, one thread each.  With 0 ranks it trains in the calling thread, like a
+ * process that no MPI launcher started. */
 training_result training_on_ranks(size_t ranks, const training_setup *t);
 /* Fails the test, naming what was compared, if one of the trainings failed or if the weights differ
  * in one bit. */

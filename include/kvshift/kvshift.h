@@ -38,8 +38,8 @@
  *     get new fields at the end in later versions.
  *   - "Borrowed" means that the owner keeps the memory: do not free it.
  *   - Only one thread at a time may use a handle; several threads may use different handles.
- *     Several threads may share tokenizers, and configurations, corpora and models that none of
- *     them changes.
+ *     Some handles may be shared.  Several threads may use the same tokenizer at once.  They may
+ *     also use the same configuration, corpus or model, as long as no thread changes it.
  */
 #ifndef KVSHIFT_H
 #define KVSHIFT_H
@@ -78,8 +78,8 @@ typedef enum kvs_status {
     KVS_E_STOPPED = -9      /**< a callback of the caller asked to stop */
 } kvs_status;
 
-/** The status of a failed call with a message of one line, without a full stop: it names the thing,
- * what was expected and what was found.  A call that succeeds does not write it. */
+/** The status of a failed call, and a message of one line without a full stop.  The message names
+ * the thing, what was expected and what was found.  Calls that succeed do not change the struct. */
 typedef struct kvs_err {
     kvs_status status; /**< what the call returned */
     char message[512]; /**< one line for the user */
@@ -142,9 +142,11 @@ KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 /** Text into ids and back.  Several threads may use one tokenizer at once. */
 typedef struct kvs_tokenizer kvs_tokenizer;
 
-/** Loads a tokenizer.  `path` is "bytes" (256 tokens, one per byte); a file: tokenizer.json, a
- * SentencePiece tokenizer.model, llama2.c's tokenizer.bin or a GGUF file with a vocabulary; or a
- * folder with one of these or with GPT-2's encoder.json and vocab.bpe. */
+/** Loads a tokenizer.  `path` is one of:
+ *   - a file: tokenizer.json, a SentencePiece tokenizer.model, llama2.c's tokenizer.bin, or a GGUF
+ *     file with a vocabulary
+ *   - a folder that contains one of these files, or GPT-2's encoder.json and vocab.bpe
+ *   - the word "bytes": a tokenizer of 256 tokens, one per byte */
 KVS_API kvs_status kvs_tokenizer_load(kvs_tokenizer **out, const char *path, kvs_err *err);
 /** Frees a tokenizer. */
 KVS_API void kvs_tokenizer_free(kvs_tokenizer *tokenizer);

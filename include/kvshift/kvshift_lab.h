@@ -1,7 +1,9 @@
 /** @file kvshift_lab.h
  * The research API, whose calls may change with every version.
  *
- * Sections, in this order:
+ * The sections come in this order.  Each starts with a line like the one of the first,
+ * "---- tasks ----":
+ *
  *   tasks                    synthetic data: induction, ngram, hopk, igsm
  *   sizes and plans          memory, transfers and time that a model or a run would need
  *   perplexity               loss of texts, also compared with another model
@@ -85,7 +87,7 @@ KVS_API void kvs_task_options_init(kvs_task_options *options, size_t size);
 /** Creates the data of a task.  Free it with kvs_data_free(). */
 KVS_API kvs_status kvs_task_create(kvs_data **out, const kvs_task_config *config,
                                    const kvs_task_options *options, kvs_err *err);
-/** Writes the word or number that an id of the task stands for, with a NUL. */
+/** Writes the word or the number that an id of the task stands for, as text that ends with NUL. */
 KVS_API void kvs_task_word(char *out, size_t size, const kvs_data *data, int32_t id);
 /** Returns the best accuracy that is possible on the table of ngram for a model that sees only x2;
  * NaN for other data. */

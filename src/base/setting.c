@@ -88,7 +88,7 @@ static kvsi_setting value_row(const kvsi_setting *row)
     return own;
 }
 
-/* Sets the value to "not set", 0 or empty. */
+/* Clears a value: an optional count is not set, a number is 0, a text or a list is empty. */
 static void clear_value(any_value *out, const kvsi_setting *row)
 {
     memset(out, 0, sizeof *out);

@@ -1,4 +1,5 @@
-/* Calls on data of any kind, and the ragged batches that the trainer draws from it. */
+/* The public calls that work on every kind of data, and the functions that draw sequences from it
+ * into ragged batches for the trainer. */
 #include "data/data.h"
 
 #include "base/memory.h"

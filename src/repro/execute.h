@@ -1,5 +1,5 @@
-/* repro/execute.h - trains the planned runs of this rank, one after the other.  Each has its own
- * run folder, with these files besides those of kvs_train:
+/* repro/execute.h - trains the planned runs of this rank, one after the other.  Each run has a
+ * folder of its own.  In addition to the files that kvs_train writes, it contains:
  *
  *     planned.json    the settings of the plan, to recognize the run when resuming
  *     diverged.json   the error message, if the loss became NaN or infinite

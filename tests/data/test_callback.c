@@ -13,10 +13,11 @@
 
 enum { VOCAB = 24, LONGEST = 8, BATCH = 8 };
 
-/* What the callback does wrong at one sequence.  STOPS returns length 0. */
+/* The mistakes that the callback of this test can make in one sequence.  STOPS means that it
+ * returns length 0, which ends the training. */
 typedef enum fault { NOTHING, STOPS, TOO_LONG, BAD_ID, FORGETS_ID, BAD_TARGET } fault;
 
-/* The fault of a callback, and the sequence that has it. */
+/* The mistake of a callback, and the number of the sequence in which it makes it. */
 typedef struct script {
     fault fault;
     kvs_stream stream;

@@ -1,7 +1,7 @@
-/* The activations of kvs_model_trace() are those of the model: every name is visited in order and
- * with its shape, each activation follows from the ones before it by its definition, which is
- * computed here in double from the model's tensors, and the last ones are the logits of a session.
- * Errors are relative to the largest value of an activation. */
+/* Checks the values of all activations that kvs_model_trace() returns.  Each activation is computed
+ * again in double precision, from the model's tensors and from the activations before it, and
+ * compared; errors are relative to its largest value.  The order and the shapes are checked too,
+ * and the logits must equal those of a session. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -284,7 +284,8 @@ static const char *attention_input(const kvs_model_config *c)
     return c->no_norm ? "blocks.*.hook_resid_pre" : "blocks.*.ln1.hook_normalized";
 }
 
-/* Returns the taps of one head at each token, [tokens, window + 1, d], the oldest row first. */
+/* Returns the taps of one head, [tokens, window + 1, d].  The taps of a token start with the tap of
+ * the oldest row. */
 static double *taps_of(const checked *k, size_t layer, const target *x, size_t head)
 {
     const kvsi_shift_config *shift = &k->config->shift;
