@@ -95,6 +95,13 @@ typedef enum kvsi_schedule {
     KVSI_SCHEDULE_COSINE
 } kvsi_schedule;
 
+/* The precision of products of matrices.  BF16: operands are rounded to bfloat16 (to nearest, ties
+ * to even) and sums are float32. */
+typedef enum kvsi_precision {
+    KVSI_PRECISION_F32,
+    KVSI_PRECISION_BF16
+} kvsi_precision;
+
 /* What is sharded over the ranks of a run: the stages of ZeRO.  Each stage includes the earlier
  * ones. */
 typedef enum kvsi_shard_stage {

@@ -186,6 +186,9 @@ typedef struct kvsi_context {
     size_t workspace_bytes;
     void *device; /* the backend's own (queue, first error), shared by all contexts of a runtime;
                      NULL for backends that need none */
+    kvsi_precision precision; /* of the products of linear layers, the head and attention */
+    int exact; /* every row has the same bits, whatever the other rows of the batch are, and however
+                  the sequence was divided into chunks */
 } kvsi_context;
 
 struct kvsi_ops {
