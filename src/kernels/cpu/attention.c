@@ -5,6 +5,7 @@
  * the rounded keys, those of its own chunk included.  Work is split into blocks of rows. */
 #include "kernels/cpu/attention.h"
 
+#include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/decode.h"
 #include "parallel/threads.h"
 
@@ -18,15 +19,15 @@ enum { FEW_ROWS = 4 }; /* below it, keys are not transposed */
 static size_t scratch_size(size_t head_size)
 {
     const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 3 * head_size * KEYS + 2 * ROWS * KEYS +
-                          ROWS * head_size + 2 * ROWS + KEYS;
+                          ROWS * whole_channels(head_size) + 2 * ROWS + KEYS;
 
-    return (floats + 15) / 16 * 16;
+    return (floats + 15) / 16 * 16 + LEVEL(attention_packed_scratch)(head_size) / sizeof(float);
 }
 
 /* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
-    size_t scratch, taps, q, k, v, forward_end;
-    size_t d_params, d_q, d_k, d_v, d_out, delta, logsum, end;
+    size_t scratch, taps, q, k, v, k_by_key, v_by_channel, forward_end;
+    size_t k_by_channel, v_by_key, d_params, d_q, d_k, d_v, d_out, delta, logsum, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -41,6 +42,8 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
                       size_t head_size, size_t params, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
+    const size_t packed =
+        packed_tiles(tokens, kv_heads) * packed_tile_bytes(head_size) / sizeof(float);
     size_t used = 0;
     plan p;
 
@@ -49,7 +52,11 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
     p.q = take(&used, q);
     p.k = take(&used, k);
     p.v = take(&used, k);
+    p.k_by_key = take(&used, packed);
+    p.v_by_channel = take(&used, packed);
     p.forward_end = used;
+    p.k_by_channel = take(&used, packed);
+    p.v_by_key = take(&used, packed);
     p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
@@ -74,6 +81,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
     const size_t params = kvsi_shift_params(a);
     const plan p =
         make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params, c->threads);
+    const unit *unit = LEVEL(unit_of)(c);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -90,6 +98,11 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .d_params = (double *)(base + p.d_params),
         .params = params,
         .scratch = base + p.scratch,
+        .unit = unit == &LEVEL(unit_f32) ? NULL : unit,
+        .k_by_key = (unsigned char *)(base + p.k_by_key),
+        .k_by_channel = (unsigned char *)(base + p.k_by_channel),
+        .v_by_key = (unsigned char *)(base + p.v_by_key),
+        .v_by_channel = (unsigned char *)(base + p.v_by_channel),
     };
 }
 
@@ -106,9 +119,11 @@ scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
     s.scores = s.tile + head_size * KEYS;
     s.d_scores = s.scores + ROWS * KEYS;
     s.out = s.d_scores + ROWS * KEYS;
-    s.top = s.out + ROWS * head_size;
+    s.top = s.out + ROWS * whole_channels(head_size);
     s.sum = s.top + ROWS;
     s.keep = s.sum + ROWS;
+    s.packed = (unsigned char *)(at + scratch_size(head_size)) -
+               LEVEL(attention_packed_scratch)(head_size);
     return s;
 }
 
@@ -150,6 +165,7 @@ head_view LEVEL(attention_head)(const work *w, const kvsi_attention *a, const kv
         .k = keys_of(span->k, w->k, a, span, kv_head),
         .v = keys_of(span->v, w->v, a, span, kv_head),
         .f16 = span->f16 && span->k,
+        .unit = packed_suits(w->unit, a, span) ? w->unit : NULL,
     };
 }
 
@@ -247,7 +263,8 @@ static void softmax_tile(const scratch *s, const head_view *h, size_t row, size_
                          size_t n)
 {
     for (size_t i = 0; i < m; i++) {
-        float *scores = s->scores + i * KEYS, *out = s->out + i * h->head_size, factor;
+        float *scores = s->scores + i * KEYS, factor;
+        float *out = s->out + i * whole_channels(h->head_size);
 
         finish_scores(scores, h, row + i, key, n, whole_vectors(n));
         factor = softmax_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
@@ -262,23 +279,31 @@ static void softmax_tile(const scratch *s, const head_view *h, size_t row, size_
 }
 
 /* Rows row .. row+m-1 of one KV head: s->out, s->top, s->sum. */
-static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
+static void attend(const work *w, const scratch *s, const head_view *h, size_t row, size_t m)
 {
-    const size_t d = h->head_size, keys = last_key(h, row + m - 1) + 1;
+    const size_t d = h->head_size, stride = whole_channels(d), keys = last_key(h, row + m - 1) + 1;
 
-    memset(s->out, 0, m * d * sizeof *s->out);
+    memset(s->out, 0, (h->unit ? ROWS : m) * stride * sizeof *s->out);
     for (size_t i = 0; i < m; i++) {
         s->top[i] = -1e30f; /* finite, so that top - best is never inf - inf */
         s->sum[i] = 0.0f;
     }
+    if (h->unit)
+        LEVEL(attention_pack_rows)(s, h, row, m);
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
         const size_t n = keys - key < KEYS ? keys - key : KEYS;
 
-        score_tile(s->scores, s->keys, h->q + row * d, m,
-                   LEVEL(attention_rows)(h, h->k, key, n, s->tile), n, d);
+        if (h->unit)
+            LEVEL(attention_packed_scores)(w, s, h, m, key, n);
+        else
+            score_tile(s->scores, s->keys, h->q + row * d, m,
+                       LEVEL(attention_rows)(h, h->k, key, n, s->tile), n, d);
         softmax_tile(s, h, row, m, key, n);
-        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1},
-                      LEVEL(attention_rows)(h, h->v, key, n, s->tile), d, m, d, n, 1);
+        if (h->unit)
+            LEVEL(attention_packed_values)(w, s, h, m, key, n);
+        else
+            tile_multiply(s->out, stride, (tile_a){s->scores, KEYS, 1},
+                          LEVEL(attention_rows)(h, h->v, key, n, s->tile), d, m, d, n, 1);
     }
 }
 
@@ -288,14 +313,17 @@ static void forward_block(float *out, float *logsum, const work *w, const kvsi_a
     const head_view h = LEVEL(attention_head)(w, a, span, kv_head);
     const scratch s = LEVEL(attention_scratch)(w, a->head_size);
     const size_t m = h.rows - row < ROWS ? h.rows - row : ROWS, d = a->head_size;
+    const unsigned state = h.unit ? h.unit->enter() : 0;
 
-    attend(&s, &h, row, m);
+    attend(w, &s, &h, row, m);
+    if (h.unit)
+        h.unit->leave(state);
     for (size_t i = 0; i < m; i++) {
         const size_t at = token_major(a, span, kv_head, row + i);
         const float inverse = 1.0f / s.sum[i];
 
         for (size_t j = 0; j < d; j++)
-            out[at * d + j] = s.out[i * d + j] * inverse;
+            out[at * d + j] = s.out[i * whole_channels(d) + j] * inverse;
         logsum[at] = s.top[i] + logf(s.sum[i]);
     }
 }
@@ -306,11 +334,17 @@ static size_t blocks_of(const kvsi_attention *a, const kvsi_span *span)
     return (span->len * (a->heads / a->kv_heads) + ROWS - 1) / ROWS;
 }
 
-static void shift_rotate_all(const kvsi_context *c, const work *w, const float *qkv,
-                             const kvsi_attention *a)
+static void prepare_head(const work *w, const float *qkv, const kvsi_attention *a,
+                         const kvsi_span *span, size_t kv_head)
 {
-    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
-        LEVEL(attention_shift_rotate)(w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
+    const head_view h = LEVEL(attention_head)(w, a, span, kv_head);
+
+    LEVEL(attention_shift_rotate)(w, qkv, a, span, kv_head);
+    if (h.unit) {
+        const unsigned state = h.unit->enter();
+
+        LEVEL(attention_pack_forward)(w, &h);
+        h.unit->leave(state);
     }
 }
 
@@ -321,7 +355,9 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
     size_t most = 0;
 
     LEVEL(make_taps)(w.taps, a);
-    shift_rotate_all(c, &w, qkv, a);
+    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
+        prepare_head(&w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
+    }
     for (size_t s = 0; s < a->sequences; s++)
         most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
     /* Piece = (block, sequence, head); the last blocks, which have the most keys, come first. */

@@ -6,13 +6,16 @@
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * Then both passes work on tiles of ROWS rows and KEYS keys. */
+ * Then both passes work on tiles of ROWS rows and KEYS keys.  Products of tiles are computed with
+ * vectors of float32 (tile.h) or, where the context's precision has another unit, on packed operands
+ * (attention_packed.h). */
 #ifndef KVSI_KERNELS_CPU_ATTENTION_H
 #define KVSI_KERNELS_CPU_ATTENTION_H
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/shift_rotate.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/unit.h"
 #include "kernels/host.h"
 
 #include <math.h>
@@ -29,6 +32,8 @@ typedef struct work {
     double *d_params;              /* [sequences, heads + 2 kv_heads, params] */
     size_t params;                 /* most parameters per head */
     float *scratch;                /* of all threads */
+    const unit *unit;              /* for packed operands; NULL = vectors of float32 */
+    unsigned char *k_by_key, *k_by_channel, *v_by_key, *v_by_channel; /* attention_packed.h */
 } work;
 
 work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a);
@@ -40,9 +45,10 @@ typedef struct scratch {
     float *keys, *values;     /* [head_size, KEYS], transposed */
     float *tile;              /* [KEYS, head_size]: of an F16 cache */
     float *scores, *d_scores; /* [ROWS, KEYS] */
-    float *out;               /* [ROWS, head_size] */
+    float *out;               /* [ROWS, whole_channels(head_size)] */
     float *top, *sum;         /* [ROWS] */
     float *keep;              /* [KEYS]: one row's dropout factors */
+    unsigned char *packed;    /* LEVEL(attention_packed_scratch) bytes */
 } scratch;
 
 scratch LEVEL(attention_scratch)(const work *w, size_t head_size);
@@ -58,6 +64,7 @@ typedef struct head_view {
     size_t q_at;       /* offset of q in the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
     int f16;           /* k and v are F16 */
+    const unit *unit;  /* for packed operands; NULL = vectors of float32 */
 } head_view;
 
 head_view LEVEL(attention_head)(const work *w, const kvsi_attention *a, const kvsi_span *span,
@@ -73,6 +80,11 @@ shift_rotation LEVEL(attention_target)(const work *w, const kvsi_attention *a, u
  * `tile`. */
 const float *LEVEL(attention_rows)(const head_view *h, const void *rows, size_t key, size_t count,
                                    float *tile);
+
+/* Turns a tile of products q^ k^T and d_out v^T into probabilities, times dropout factors, and the
+ * gradients of the scores. */
+void LEVEL(attention_probabilities)(const work *w, const scratch *s, const head_view *h, size_t row,
+                                    size_t m, size_t key, size_t n);
 
 static inline size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
@@ -118,6 +130,12 @@ static inline size_t slot_of(const kvsi_attention *a, unsigned target, size_t he
     return head + (target == KVS_SHIFT_Q   ? 0
                    : target == KVS_SHIFT_K ? a->heads
                                            : a->heads + a->kv_heads);
+}
+
+/* Distance between rows of scratch.out: a unit writes whole panels of columns. */
+static inline size_t whole_channels(size_t head_size)
+{
+    return (head_size + UNIT_COLS_MAX - 1) / UNIT_COLS_MAX * UNIT_COLS_MAX;
 }
 
 /* ---- scores ---- */

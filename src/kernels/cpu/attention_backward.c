@@ -35,15 +35,11 @@ static void probability_row(float *scores, float *d_scores, const float *keep, s
     }
 }
 
-/* Adds one tile's contribution to d_q, d_k, d_v.  Keys and values are already transposed. */
-static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
-                          size_t row, size_t m, size_t key, size_t n)
+void LEVEL(attention_probabilities)(const work *w, const scratch *s, const head_view *h, size_t row,
+                                    size_t m, size_t key, size_t n)
 {
-    const size_t d = h->head_size, padded = whole_vectors(n), first = h->q_at / d + row;
-    const float *q = h->q + row * d, *d_out = w->d_out + first * d;
+    const size_t padded = whole_vectors(n), first = h->q_at / h->head_size + row;
 
-    tile_multiply(s->scores, KEYS, (tile_a){q, d, 1}, s->keys, KEYS, m, padded, d, 0);
-    tile_multiply(s->d_scores, KEYS, (tile_a){d_out, d, 1}, s->values, KEYS, m, padded, d, 0);
     for (size_t i = 0; i < m; i++) {
         float *keep = h->a->dropout.rate > 0 ? s->keep : NULL;
 
@@ -53,6 +49,18 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
         probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, late_scale(h),
                         h->a->scale, w->logsum[first + i], w->delta[first + i]);
     }
+}
+
+/* Adds one tile's contribution to d_q, d_k, d_v.  Keys and values are already transposed. */
+static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
+                          size_t row, size_t m, size_t key, size_t n)
+{
+    const size_t d = h->head_size, padded = whole_vectors(n), first = h->q_at / d + row;
+    const float *q = h->q + row * d, *d_out = w->d_out + first * d;
+
+    tile_multiply(s->scores, KEYS, (tile_a){q, d, 1}, s->keys, KEYS, m, padded, d, 0);
+    tile_multiply(s->d_scores, KEYS, (tile_a){d_out, d, 1}, s->values, KEYS, m, padded, d, 0);
+    LEVEL(attention_probabilities)(w, s, h, row, m, key, n);
     tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
     tile_multiply(w->d_k + k_at + key * d, d, (tile_a){s->d_scores, 1, KEYS}, q, d, n, d, m, 1);
     tile_multiply(w->d_q + h->q_at + row * d, d, (tile_a){s->d_scores, KEYS, 1},
@@ -67,6 +75,13 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     const scratch s = LEVEL(attention_scratch)(w, a->head_size);
     const size_t d = a->head_size, k_at = k_offset(a, span, kv_head);
 
+    if (h.unit) {
+        const unsigned state = h.unit->enter();
+
+        LEVEL(attention_packed_backward)(w, &h);
+        h.unit->leave(state);
+        return;
+    }
     memset(w->d_q + h.q_at, 0, h.rows * d * sizeof *w->d_q);
     memset(w->d_k + k_at, 0, h.keys * d * sizeof *w->d_k);
     memset(w->d_v + k_at, 0, h.keys * d * sizeof *w->d_v);
