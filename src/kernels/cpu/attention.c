@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/decode.h"
+#include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
 
 #include <string.h>

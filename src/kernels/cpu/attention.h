@@ -14,8 +14,8 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/shift_rotate.h"
-#include "kernels/cpu/tile.h"
 #include "kernels/cpu/unit.h"
+#include "kernels/cpu/vector.h"
 #include "kernels/host.h"
 
 #include <math.h>

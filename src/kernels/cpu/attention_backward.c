@@ -1,6 +1,7 @@
 /* Causal attention, backward.  The probabilities are recomputed from q^, k^ and the log-sums.  Work is
  * split into KV heads of sequences. */
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_packed.h"
+#include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
 
 #include <string.h>
