@@ -6,6 +6,9 @@
 
 #include "kernels/backend.h"
 
+#include <math.h>
+#include <string.h>
+
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
 
 /* One value of a matrix of any type. */
@@ -13,6 +16,22 @@ static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
 {
     return w->type == KVSI_REAL_TYPE ? ((const real *)w->data)[row * w->cols + col]
                                      : kvsi_ref_decoded(w, row, col);
+}
+
+/* An operand of a product in the precision of the context: BF16 rounds to nearest, ties to even. */
+static inline double kvsi_ref_operand(const kvsi_context *c, real x)
+{
+    float value = (float)x;
+    uint32_t bits;
+
+    if (c->precision == KVSI_PRECISION_F32 || c->exact)
+        return (double)x;
+    if (isnan(value))
+        return (double)value;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
 }
 
 #define OPERATION(name, parameters, arguments, work) void kvsi_ref_##name parameters;
