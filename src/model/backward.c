@@ -146,8 +146,7 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
 
         kvsi_pass_need_params(pass, block);
         kvsi_pass_need_gradients(pass, block);
-        if (pass->limits.recompute)
-            kvsi_pass_recompute_layer(pass, l);
+        kvsi_pass_restore_layer(pass, l);
         if (!m->config.no_mlp)
             backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);
