@@ -76,13 +76,13 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
     const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
-    kvsi_context *k = &p->context;
+    kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
     kvsi_pass_attach(p, l);
     kvsi_pass_linear(p, m->qkv, in, &w->qkv, NULL);
     round_values(p, m->qkv, m->kept_qkv, qkv_count(p, l));
     if (gates.rows > 0)
-        k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
+        k->ops->linear_forward(&f32, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
     add_branch(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
 }

@@ -207,6 +207,15 @@ static inline real *kvsi_pass_layer_output(const kvsi_pass *pass, size_t layer)
     return layer + 1 < pass->model->config.layers ? pass->layers[layer + 1].x : pass->last;
 }
 
+/* The context of the products that are float32 in every precision: gates of the shift. */
+static inline kvsi_context kvsi_pass_f32_context(const kvsi_pass *pass)
+{
+    kvsi_context c = pass->context;
+
+    c.precision = KVSI_PRECISION_F32;
+    return c;
+}
+
 /* Computes y = residual + x W^T + bias for all rows; residual NULL = 0. */
 void kvsi_pass_linear(kvsi_pass *pass, real *y, const real *x, const kvsi_linear *w,
                       const real *residual);
