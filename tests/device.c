@@ -157,7 +157,9 @@ static kvsi_context inner(const kvsi_context *c)
     return (kvsi_context){.ops = &kvsi_reference_ops,
                           .threads = 1,
                           .workspace = behind(c, c->workspace, c->workspace_bytes),
-                          .workspace_bytes = c->workspace_bytes};
+                          .workspace_bytes = c->workspace_bytes,
+                          .precision = c->precision,
+                          .exact = c->exact};
 }
 
 static void device_upload(kvsi_context *c, void *to, const void *from_host, size_t bytes)
@@ -483,6 +485,22 @@ static void add(kvsi_context *c, real *y, const real *x, size_t count)
 
     if (begin(c))
         ref->add(&k, reals(c, y, count), reals(c, x, count), count);
+}
+
+static void round_bf16(kvsi_context *c, real *x, uint16_t *kept, size_t count)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->round_bf16(&k, reals(c, x, count), behind(c, kept, count * sizeof *kept), count);
+}
+
+static void widen_bf16(kvsi_context *c, real *x, const uint16_t *kept, size_t count)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->widen_bf16(&k, reals(c, x, count), behind(c, kept, count * sizeof *kept), count);
 }
 
 static void unit_rows_forward(kvsi_context *c, real *y, const real *x, size_t rows, size_t cols)

@@ -254,18 +254,30 @@ void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *sta
 support_result support_train(const kvs_model *model, const kvs_batch *batch,
                              const support_dropout *dropout)
 {
+    return support_train_in(KVSI_PRECISION_F32, model, batch, dropout);
+}
+
+support_result support_train_in(kvsi_precision precision, const kvs_model *model,
+                                const kvs_batch *batch, const support_dropout *dropout)
+{
     const size_t tokens = batch->starts[batch->sequences];
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(real);
-    kvsi_pass *pass = support_pass(model, tokens, batch->sequences, 1);
-    const kvsi_ops *op = pass->context.ops;
+    const kvsi_pass_limits limits = {.tokens = tokens,
+                                     .sequences = batch->sequences,
+                                     .head_rows = tokens,
+                                     .training = 1,
+                                     .precision = precision};
+    const kvsi_ops *op = model->context.ops;
+    kvsi_pass *pass;
     kvsi_loss loss;
-    real *gradients = op->alloc(&pass->context, bytes);
+    real *gradients = op->alloc(&model->context, bytes);
     support_result result = {
         .logits = kvsi_alloc(tokens * kvsi_pass_logit_count(&model->config), sizeof *result.logits),
         .gradients = kvsi_alloc(bytes, 1),
     };
 
     assert_true(gradients && result.logits && result.gradients);
+    assert_int_equal(kvsi_pass_create(&pass, model, &limits, NULL), KVS_OK);
     if (dropout)
         kvsi_pass_set_dropout(pass, 1, dropout->seed, dropout->number);
     assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);

@@ -87,6 +87,8 @@ typedef struct support_result {
 
 support_result support_train(const kvs_model *model, const kvs_batch *batch,
                              const support_dropout *dropout);
+support_result support_train_in(kvsi_precision precision, const kvs_model *model,
+                                const kvs_batch *batch, const support_dropout *dropout);
 void support_result_release(support_result *result);
 /* A tensor's gradient in the file layout of the tensor, in fresh memory. */
 real *support_gradient(const support_result *result, const kvsi_parameter *p);

@@ -436,6 +436,7 @@ typedef struct kvs_bench_train_options {
     int alone;                      /**< 1 = do not also measure the model without its shift */
     int profile;                    /**< 1 = measure the time of every operation */
     int recompute;                  /**< 1 = compute layers again in the backward pass */
+    const char *precision;          /**< as the setting of training; NULL = f32 */
 } kvs_bench_train_options;
 
 /** The average cost of one operation per step. */
@@ -886,7 +887,8 @@ typedef struct kvs_repro_options {
     size_t text_count;        /**< number of texts */
     const char *model; /**< a trained model to measure instead; NULL = train the experiment's own */
     double dropout;    /**< dropout during the measurement of `model` */
-    const char *command; /**< recorded in the results; NULL = none */
+    const char *precision; /**< of all runs, as the setting of training; NULL = f32 */
+    const char *command;   /**< recorded in the results; NULL = none */
     /** Called before the first step of each run, after every step, and at the end of the run.
      * Non-zero stops cleanly; a later call with `resume` continues from there. */
     int (*progress)(void *user, const kvs_repro_progress *progress);

@@ -96,7 +96,12 @@ static uint16_t float_to_f16(float value)
                       (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13);
 }
 
-static uint16_t float_to_bf16(float value)
+float kvsi_bf16_to_float(uint16_t bits)
+{
+    return from_bits((uint32_t)bits << 16);
+}
+
+uint16_t kvsi_float_to_bf16(float value)
 {
     const uint32_t bits = to_bits(value);
 
@@ -282,7 +287,7 @@ void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t coun
         if (dtype == KVSI_F16)
             put_u16(to, float_to_f16(*in));
         else if (dtype == KVSI_BF16)
-            put_u16(to, float_to_bf16(*in));
+            put_u16(to, kvsi_float_to_bf16(*in));
         else if (dtype == KVSI_Q8_0)
             encode_q8_0(to, in);
         else

@@ -48,5 +48,7 @@ void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t co
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 
 float kvsi_f16_to_float(uint16_t bits);
+float kvsi_bf16_to_float(uint16_t bits);
+uint16_t kvsi_float_to_bf16(float value); /* to nearest, ties to even; NaN stays NaN */
 
 #endif

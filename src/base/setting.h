@@ -67,6 +67,7 @@ enum {
     KVSI_LOGGED = 2,     /* it is in the log, but does not change the result */
     KVSI_MAY_CHANGE = 4, /* a resumed run may have another value */
     KVSI_PER_START = 8,  /* it belongs to one start of the command, not to the run */
+    KVSI_ADDED = 16,     /* files of earlier versions lack it; their runs had the default */
 };
 
 typedef struct kvsi_setting {

@@ -106,6 +106,8 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     b->profiling.ops = &b->profile.table;
     b->train = settings_of(&b->model);
     b->train.recompute = options->recompute;
+    if (options->precision)
+        TRY_OUT(kvs_train_config_set(&b->train, "precision", options->precision, err));
     TRY_OUT(kvs_train_config_check(&b->train, err));
     TRY_OUT(
         kvsi_repeat_task_create(&b->task, &b->model, options->profile ? &b->profile : NULL, err));

@@ -9,7 +9,7 @@
 
 typedef struct settings {
     kvsi_bench_run run;
-    const char *model, *shift, *save;
+    const char *model, *shift, *precision, *save;
     size_t batch, length, steps; /* 0 = the model's own */
     int profile, paced, recompute;
 } settings;
@@ -33,6 +33,9 @@ static const kvsi_setting rows[] = {
      .high = 1 << 24},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute),
      .group = "Training", .help = "recompute layers in the backward pass to save memory"},
+    {.name = "precision", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(precision),
+     .group = "Training", .placeholder = "NAME", .help = "precision of products of matrices",
+     .choice_at = kvsi_precision_choice, .value = "f32"},
     {.name = "steps", .kind = KVSI_SETTING_SIZE, .offset = FIELD(steps), .group = "Run",
      .placeholder = "N", .help = "steps to measure, after two for warm-up",
      .automatic = "5 to 100, by model", .high = 1000000},
@@ -147,6 +150,7 @@ static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
         kvsi_bench_mega(r->planned_bytes), "loss_first", r->loss_first, "loss_last", r->loss_last);
 
     if (value) {
+        json_object_set_new(value, "precision", json_string(s->precision));
         add_unshifted(value, r);
         if (r->ops > 0)
             json_object_set_new(value, "profile", profile_to_json(r));
@@ -180,8 +184,8 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
     const double rate = r->flops / r->step.median, peak = r->peak.median;
 
     kvsi_bench_print_runtime(rt);
-    printf("%-12s%s, shift %s, %zu x %zu tokens, %.1f MFLOP per token\n", "model", s->model,
-           s->shift, o->batch, o->length, kvsi_bench_mega(r->flops / r->tokens));
+    printf("%-12s%s, shift %s, %s, %zu x %zu tokens, %.1f MFLOP per token\n", "model", s->model,
+           s->shift, s->precision, o->batch, o->length, kvsi_bench_mega(r->flops / r->tokens));
     printf("%-12s%.2f ms (best %.2f), %.0f tokens/s, %zu steps\n", "step", 1e3 * r->step.median,
            1e3 * r->step.best, r->tokens / r->step.median, r->rounds);
     printf("%-12s%.1f GFLOP/s, %.1f %% of the peak of %.1f\n", "rate", kvsi_bench_giga(rate),
@@ -243,6 +247,7 @@ static kvs_status choose(kvs_bench_train_options *o, kvs_model_config **config, 
     o->config = *config;
     o->profile = s->profile;
     o->recompute = s->recompute;
+    o->precision = s->precision;
     o->alone = s->paced;
     o->batch = s->batch > 0 ? s->batch : model.batch;
     o->length = s->length > 0 ? s->length : model.length;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct plan_settings {
-    const char *model;
+    const char *model, *precision;
     size_t ranks, accumulate, threads;
     uint64_t batch_tokens, tokens;
     double node_flops, link_gbps, memory_bandwidth;
@@ -32,6 +32,9 @@ static const kvsi_setting rows[] = {
      .automatic = "micro-batches of the preset's size, otherwise of one sequence"},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute), .group = WORK,
      .help = "recompute layers in the backward pass to save memory"},
+    {.name = "precision", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(precision), .group = WORK,
+     .placeholder = "NAME", .help = "precision of products of matrices; bf16 needs less memory",
+     .choice_at = kvsi_precision_choice, .value = "f32"},
     {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
     {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
@@ -131,6 +134,7 @@ static kvs_status apply_settings(planning *p, kvs_err *err)
         p->tokens = s->tokens;
     TRY(kvs_train_config_set_number(p->train, "batch", (double)batch, err));
     TRY(kvs_train_config_set_number(p->train, "accumulate", (double)accumulate, err));
+    TRY(kvs_train_config_set(p->train, "precision", s->precision, err));
     return kvs_train_config_set_number(p->train, "recompute", s->recompute, err);
 }
 

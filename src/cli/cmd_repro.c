@@ -1,5 +1,6 @@
 /* kvshift repro: runs an experiment of the paper. */
 #include "cli/cli.h"
+#include "cli/configs.h"
 #include "cli/progress.h"
 #include "cli/repro.h"
 #include "cli/signals.h"
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 typedef struct settings {
-    const char *scale, *out, *reuse, *cpu_level, *model;
+    const char *scale, *out, *reuse, *cpu_level, *model, *precision;
     double dropout;
     size_t seeds, threads;
     kvsi_text_list text;
@@ -41,6 +42,9 @@ static const kvsi_setting rows[] = {
     {.name = "dropout", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, dropout),
      .group = "Experiment", .placeholder = "X", .high = 0.99,
      .help = "dropout while that model is measured"},
+    {.name = "precision", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, precision),
+     .group = "Experiment", .placeholder = "NAME", .choice_at = kvsi_precision_choice,
+     .value = "f32", .help = "precision of products of matrices, in all runs"},
     {.name = "out", .letter = 'o', .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, out),
      .group = "Experiment", .placeholder = "DIR", .help = "folder for all results",
      .automatic = "repro/NAME-SCALE"},
@@ -278,6 +282,7 @@ static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
         .text_count = s->text.count,
         .model = s->model,
         .dropout = s->dropout,
+        .precision = s->precision,
         .command = call->line,
         .progress = on_progress,
         .notice = on_notice,

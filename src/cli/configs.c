@@ -93,6 +93,11 @@ const char *kvsi_shift_choice(size_t index)
     return choice_of(kvs_model_setting, "shift", index);
 }
 
+const char *kvsi_precision_choice(size_t index)
+{
+    return choice_of(kvs_train_setting, "precision", index);
+}
+
 const char *kvsi_shard_choice(size_t index)
 {
     return choice_of(kvs_train_setting, "shard", index);

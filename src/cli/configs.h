@@ -42,7 +42,8 @@ unsigned kvsi_shift_targets(const kvs_model_config *config);
 /* Returns value number `index` of the setting "shift": none, k, ..., smear; NULL after the last
  * one. */
 const char *kvsi_shift_choice(size_t index);
-/* Returns value number `index` of the setting "shard"; NULL after the last one. */
+/* Return value number `index` of the setting; NULL after the last one. */
+const char *kvsi_precision_choice(size_t index);
 const char *kvsi_shard_choice(size_t index);
 
 #endif

@@ -97,10 +97,7 @@ typedef enum kvsi_schedule {
 
 /* The precision of products of matrices.  BF16: operands are rounded to bfloat16 (to nearest, ties
  * to even) and sums are float32. */
-typedef enum kvsi_precision {
-    KVSI_PRECISION_F32,
-    KVSI_PRECISION_BF16
-} kvsi_precision;
+typedef enum kvsi_precision { KVSI_PRECISION_F32, KVSI_PRECISION_BF16 } kvsi_precision;
 
 /* What is sharded over the ranks of a run: the stages of ZeRO.  Each stage includes the earlier
  * ones. */
@@ -130,8 +127,10 @@ struct kvs_train_config {
     int eval_dropout;   /* dropout stays on when evaluating */
     int recompute; /* compute a layer again in the backward pass instead of keeping its activations:
                       less memory, more time, the same bits */
-    double clip;   /* largest gradient norm, 0 = no clipping */
-    uint64_t seed; /* of the data and of dropout; the weights have a separate seed */
+    kvsi_precision precision; /* of the passes, evaluation included.  With BF16 some activations
+                                 are also kept in bfloat16; see kvsi_layer_memory */
+    double clip;              /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;            /* of the data and of dropout; the weights have a separate seed */
     kvsi_shard_stage shard;
     int deterministic; /* the same bits on 1, 2 and 4 ranks: a batch is computed in 4 slices, whose
                           gradients are added as (1 + 2) + (3 + 4); 4 must divide batch */
@@ -227,8 +226,8 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 /* The names of enum values, ended by a NULL name. */
 extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_form_names[],
     kvsi_shift_init_names[], kvsi_positions_names[], kvsi_head_names[], kvsi_schedule_names[],
-    kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[], kvsi_igsm_mode_names[],
-    kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
+    kvsi_precision_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],
+    kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
 /* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];
@@ -246,6 +245,9 @@ size_t kvsi_model_config_heads(const kvs_model_config *config, size_t layer);
 size_t kvsi_model_config_kv_heads(const kvs_model_config *config, size_t layer);
 kvs_status kvsi_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err);
 void kvsi_train_config_init(kvs_train_config *config);
+/* Adds the rows KVSI_ADDED, with their defaults, to the settings of a file that may be from an
+ * earlier version.  Returns nonzero if memory runs out. */
+int kvsi_train_settings_add_missing(json_t *object);
 kvs_status kvsi_train_config_preset(kvs_train_config *config, const char *name, kvs_err *err);
 void kvsi_induction_config_init(kvsi_induction_config *config);
 void kvsi_ngram_config_init(kvsi_ngram_config *config);
@@ -263,6 +265,7 @@ const char *kvsi_shift_form_name(kvsi_shift_form form);
 const char *kvsi_shift_init_name(kvsi_shift_init init);
 const char *kvsi_body_name(kvsi_body body);
 const char *kvsi_positions_name(kvsi_positions positions);
+const char *kvsi_precision_name(kvsi_precision precision);
 const char *kvsi_shard_name(kvsi_shard_stage shard);
 kvs_status kvsi_body_parse(kvsi_body *out, const char *name, kvs_err *err);
 

@@ -60,6 +60,9 @@ const kvsi_name kvsi_schedule_names[] = {
     {0},
 };
 
+const kvsi_name kvsi_precision_names[] = {
+    {"f32", KVSI_PRECISION_F32}, {"bf16", KVSI_PRECISION_BF16}, {0}};
+
 const kvsi_name kvsi_shard_names[] = {
     {"none", KVSI_SHARD_NONE},
     {"optimizer", KVSI_SHARD_OPTIMIZER},
@@ -125,6 +128,7 @@ NAME_CALL(kvsi, shift_form, kvsi_shift_form, kvsi_shift_form_names)
 NAME_CALL(kvsi, shift_init, kvsi_shift_init, kvsi_shift_init_names)
 NAME_CALL(kvsi, body, kvsi_body, kvsi_body_names)
 NAME_CALL(kvsi, positions, kvsi_positions, kvsi_positions_names)
+NAME_CALL(kvsi, precision, kvsi_precision, kvsi_precision_names)
 NAME_CALL(kvsi, shard, kvsi_shard_stage, kvsi_shard_names)
 NAME_CALL(kvs, format, kvs_format, kvsi_format_names)
 NAME_CALL(kvs, dtype, kvs_dtype, kvsi_dtype_names)

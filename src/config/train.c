@@ -32,12 +32,12 @@ static const kvsi_setting train_rows[] = {
     {REAL("beta2", beta2, TRAINING, "AdamW: decay of the mean squared gradient"), .high = 1,
      .open_high = 1, .value = "0.95", .use = KVSI_RESULT},
     {REAL("eps", eps, TRAINING, "AdamW: epsilon"), .high = 1, .open_high = 1, .value = "1e-8",
-     .use = KVSI_RESULT},
+     .use = KVSI_RESULT | KVSI_ADDED},
     {REAL("weight-decay", weight_decay, TRAINING, "AdamW: weight decay"), .high = 1e3,
      .open_high = 1, .value = "0.1", .use = KVSI_RESULT},
     {REAL("shift-lr", shift_lr, TRAINING,
           "learning rate of the shift's parameters, on the same schedule"),
-     .high = 1e3, .open_high = 1, .automatic = "as --lr", .use = KVSI_RESULT},
+     .high = 1e3, .open_high = 1, .automatic = "as --lr", .use = KVSI_RESULT | KVSI_ADDED},
     {REAL("shift-decay", shift_decay, TRAINING, "weight decay of the shift's parameters"),
      .high = 1e3, .open_high = 1, .use = KVSI_RESULT},
     {FLAG("decay-all", decay_all, TRAINING,
@@ -45,14 +45,18 @@ static const kvsi_setting train_rows[] = {
           "own"),
      .use = KVSI_RESULT},
     {FLAG("only-shift", only_shift, TRAINING, "train the shift's parameters and nothing else"),
-     .use = KVSI_RESULT},
+     .use = KVSI_RESULT | KVSI_ADDED},
     {FLAG("eval-dropout", eval_dropout, TRAINING, "keep dropout on in evaluations"),
-     .use = KVSI_RESULT},
+     .use = KVSI_RESULT | KVSI_ADDED},
     {REAL("clip", clip, TRAINING, "largest gradient norm, 0 = no clipping"), .high = 1e30,
      .open_high = 1, .value = "1", .use = KVSI_RESULT},
     {FLAG("recompute", recompute, TRAINING,
           "compute layers again in the backward pass: less memory, more time"),
      .use = KVSI_MAY_CHANGE},
+    {ENUM("precision", precision, TRAINING,
+          "of products of matrices; bf16 rounds their operands and sums in f32",
+          kvsi_precision_names),
+     .value = "f32", .use = KVSI_RESULT | KVSI_ADDED},
 
     {ENUM("shard", shard, RANKS,
           "what is divided among the ranks besides the work; each includes those before it",
@@ -87,6 +91,19 @@ const kvsi_settings kvsi_train_settings = TABLE("training", train_rows);
 void kvsi_train_config_init(kvs_train_config *config)
 {
     kvsi_settings_init(&kvsi_train_settings, config, sizeof *config);
+}
+
+int kvsi_train_settings_add_missing(json_t *object)
+{
+    json_t *const added = json_object();
+    kvs_train_config config;
+    int failed;
+
+    kvsi_train_config_init(&config);
+    failed = kvsi_settings_to_json(added, &kvsi_train_settings, &config, KVSI_ADDED) ||
+             json_object_update_missing(object, added);
+    json_decref(added);
+    return failed;
 }
 
 kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err)

@@ -101,7 +101,7 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
     const kvsi_norm norm = kvsi_pass_norm(p, at->input_norm, at->input_norm_bias);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
     const real *d_branch = leave_stream(p, kvsi_site_attention(l)), *in;
-    kvsi_context *k = &p->context;
+    kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
     through_linear(p, p->d_mixed, d_branch, m->mixed, &w->o, at->o, at->o_bias, gradients);
     k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
@@ -110,9 +110,9 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
     if (gates.rows > 0) {
         const ptrdiff_t offset = kvsi_pass_gates_offset(p, l);
 
-        k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, offset), p->d_gates, in,
-                                       p->tokens, gates.rows, gates.cols);
-        k->ops->linear_backward_input(k, p->d_normed, p->d_gates, &gates, p->tokens, 1);
+        k->ops->linear_backward_weight(&f32, kvsi_pass_gradient(p, gradients, offset), p->d_gates,
+                                       in, p->tokens, gates.rows, gates.cols);
+        k->ops->linear_backward_input(&f32, p->d_normed, p->d_gates, &gates, p->tokens, 1);
     }
     enter_stream(p, m->x, at->input_norm, at->input_norm_bias, gradients);
 }
@@ -146,8 +146,7 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
 
         kvsi_pass_need_params(pass, block);
         kvsi_pass_need_gradients(pass, block);
-        if (pass->limits.recompute)
-            kvsi_pass_recompute_layer(pass, l);
+        kvsi_pass_restore_layer(pass, l);
         if (!m->config.no_mlp)
             backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);

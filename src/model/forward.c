@@ -49,6 +49,24 @@ static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linea
         k->ops->add(k, out, p->branch, count);
 }
 
+static size_t qkv_count(const kvsi_pass *p, size_t layer)
+{
+    return p->tokens * kvsi_layer_shape_of(&p->model->config, layer).qkv_width;
+}
+
+static size_t up_count(const kvsi_pass *p)
+{
+    return p->tokens * kvsi_up_width(&p->model->config);
+}
+
+/* In precision BF16: rounds values that the backward pass reads, and keeps them if `kept` is not
+ * NULL.  Forward and backward pass use the same values. */
+static void round_values(kvsi_pass *p, real *x, uint16_t *kept, size_t count)
+{
+    if (p->limits.precision == KVSI_PRECISION_BF16)
+        p->context.ops->round_bf16(&p->context, x, kept, count);
+}
+
 /* m->middle from m->x */
 static void forward_attention(kvsi_pass *p, size_t l)
 {
@@ -58,12 +76,13 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
     const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
-    kvsi_context *k = &p->context;
+    kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
     kvsi_pass_attach(p, l);
     kvsi_pass_linear(p, m->qkv, in, &w->qkv, NULL);
+    round_values(p, m->qkv, m->kept_qkv, qkv_count(p, l));
     if (gates.rows > 0)
-        k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
+        k->ops->linear_forward(&f32, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
     add_branch(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
 }
@@ -76,6 +95,7 @@ static void forward_up(kvsi_pass *p, size_t l)
     const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
 
     kvsi_pass_linear(p, m->up, in, &p->model->matrices.layers[l].up, NULL);
+    round_values(p, m->up, m->kept_up, up_count(p));
 }
 
 /* out from m->middle */
@@ -93,8 +113,23 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
     add_branch(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
 }
 
-void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
+void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer)
 {
+    const kvsi_layer_memory *m = &pass->layers[layer];
+    kvsi_context *k = &pass->context;
+
+    if (m->kept_qkv)
+        k->ops->widen_bf16(k, m->qkv, m->kept_qkv, qkv_count(pass, layer));
+    if (m->kept_up)
+        k->ops->widen_bf16(k, m->up, m->kept_up, up_count(pass));
+}
+
+void kvsi_pass_restore_layer(kvsi_pass *pass, size_t layer)
+{
+    if (!pass->limits.recompute) {
+        kvsi_pass_widen_layer(pass, layer);
+        return;
+    }
     forward_attention(pass, layer);
     if (!pass->model->config.no_mlp)
         forward_up(pass, layer);

@@ -31,7 +31,11 @@ typedef struct kvsi_pass_hooks {
 } kvsi_pass_hooks;
 
 /* Activations of one layer that its backward pass needs.  Without training all layers share one
- * struct's memory; with recomputation they share everything but x. */
+ * struct's memory; with recomputation they share everything but x.
+ *
+ * In precision BF16 the values of qkv and up are rounded to bfloat16 before they are used.  Unless
+ * they are recomputed, layers share qkv and up too and keep the values in kept_qkv and kept_up,
+ * from which kvsi_pass_widen_layer restores them. */
 typedef struct kvsi_layer_memory {
     real *x;      /* [n, dim] the layer's input */
     real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
@@ -40,6 +44,7 @@ typedef struct kvsi_layer_memory {
     real *logsum; /* [n, heads] */
     real *middle; /* [n, dim] between attention and MLP */
     real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] */
+    uint16_t *kept_qkv, *kept_up; /* bfloat16, of the same shapes; NULL = not kept */
 } kvsi_layer_memory;
 
 typedef struct kvsi_pass_limits {
@@ -48,6 +53,7 @@ typedef struct kvsi_pass_limits {
     size_t top;       /* most results of one kvsi_pass_top: rows times best tokens per row */
     int training;
     int recompute; /* training: keep only the input of each layer and recompute the rest */
+    kvsi_precision precision;
     int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
 } kvsi_pass_limits;
 
@@ -201,11 +207,22 @@ static inline real *kvsi_pass_layer_output(const kvsi_pass *pass, size_t layer)
     return layer + 1 < pass->model->config.layers ? pass->layers[layer + 1].x : pass->last;
 }
 
+/* The context of the products that are float32 in every precision: gates of the shift. */
+static inline kvsi_context kvsi_pass_f32_context(const kvsi_pass *pass)
+{
+    kvsi_context c = pass->context;
+
+    c.precision = KVSI_PRECISION_F32;
+    return c;
+}
+
 /* Computes y = residual + x W^T + bias for all rows; residual NULL = 0. */
 void kvsi_pass_linear(kvsi_pass *pass, real *y, const real *x, const kvsi_linear *w,
                       const real *residual);
-/* Recomputes a layer's activations from its x. */
-void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);
+/* Makes qkv and up of a layer valid from what was kept of them in bfloat16, if it was. */
+void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer);
+/* Makes all activations of a layer valid: widens them, or recomputes them from its x. */
+void kvsi_pass_restore_layer(kvsi_pass *pass, size_t layer);
 
 enum { KVSI_SITE_EMBEDDING = 0 }; /* sites of dropout; then two branches per layer */
 
@@ -224,6 +241,8 @@ kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
 /* Applies dropout to x[n, dim], sequence by sequence. */
 void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
+/* Columns of a layer's `up`. */
+size_t kvsi_up_width(const kvs_model_config *config);
 /* Heads of the targets that have gates. */
 size_t kvsi_gate_heads(const kvs_model_config *config, kvsi_layer_shape shape);
 /* Points the spans of sequences with a state to the cache and the tails of one layer. */

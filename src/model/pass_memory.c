@@ -50,9 +50,9 @@ size_t kvs_model_logit_count(const kvs_model *model)
     return model ? kvsi_pass_logit_count(&model->config) : 0;
 }
 
-static size_t up_width(const kvs_model_config *c)
+size_t kvsi_up_width(const kvs_model_config *config)
 {
-    return c->no_mlp ? 0 : c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    return config->no_mlp ? 0 : config->body == KVSI_BODY_GPT2 ? config->ffn : 2 * config->ffn;
 }
 
 /* Returns the number of shift parameters per head that kernels must have memory for.  A state may
@@ -83,34 +83,49 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
     };
 }
 
-/* All of a layer's memory except x. */
+static void lay_out_wide(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
+{
+    layer->qkv = take(w, n * largest_layer(c).qkv_width, sizeof(real));
+    layer->up = take(w, n * kvsi_up_width(c), sizeof(real));
+}
+
+static void lay_out_kept(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
+{
+    layer->kept_qkv = take(w, n * largest_layer(c).qkv_width, sizeof *layer->kept_qkv);
+    layer->kept_up = take(w, n * kvsi_up_width(c), sizeof *layer->kept_up);
+}
+
+/* All other memory of a layer except x. */
 static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
     const kvsi_layer_shape most = largest_layer(c);
 
-    layer->qkv = take(w, n * most.qkv_width, sizeof(real));
     layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
     layer->mixed = take(w, n * c->dim, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
-    layer->up = take(w, n * up_width(c), sizeof(real));
 }
 
 /* Memory that the backward pass needs is allocated per layer; layers share the rest. */
 static void lay_out_layers(const kvsi_pass *p, kvsi_layer_memory *layers, walk *w)
 {
     const kvs_model_config *c = &p->model->config;
+    const size_t n = p->limits.tokens;
     const int keeps = p->limits.training && !p->limits.recompute;
+    const int in_bf16 = keeps && p->limits.precision == KVSI_PRECISION_BF16;
 
     for (size_t l = 0; l < c->layers; l++) {
         kvsi_layer_memory *layer = &layers[w->block ? l : 0];
 
+        *layer = layers[0];
+        if (l == 0 || (keeps && !in_bf16))
+            lay_out_wide(layer, c, n, w);
+        if (in_bf16)
+            lay_out_kept(layer, c, n, w);
         if (l == 0 || keeps)
-            lay_out_layer(layer, c, p->limits.tokens, w);
-        else
-            *layer = layers[0];
+            lay_out_layer(layer, c, n, w);
         if (l == 0 || p->limits.training)
-            layer->x = take(w, p->limits.tokens * c->dim, sizeof(real));
+            layer->x = take(w, n * c->dim, sizeof(real));
     }
 }
 
@@ -123,7 +138,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_qkv = take(w, n * most.qkv_width, sizeof(real));
     p->d_gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
     p->d_mixed = take(w, n * c->dim, sizeof(real));
-    p->d_up = take(w, n * up_width(c), sizeof(real));
+    p->d_up = take(w, n * kvsi_up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
     p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
     p->d_unit_head = take(w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
@@ -178,9 +193,18 @@ static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
     return w.at;
 }
 
+/* A pass without memory. */
+static kvsi_pass pass_of(const kvs_model *model, const kvsi_pass_limits *limits)
+{
+    kvsi_pass p = {.model = model, .context = model->context, .limits = *limits};
+
+    p.context.precision = limits->precision;
+    return p;
+}
+
 size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits)
 {
-    kvsi_pass measure = {.model = model, .context = model->context, .limits = *limits};
+    kvsi_pass measure = pass_of(model, limits);
     kvsi_layer_memory scratch = {0};
 
     return lay_out(&measure, &scratch, NULL);
@@ -198,7 +222,7 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
     p = kvsi_alloc(1, sizeof *p);
     if (!p)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a pass");
-    *p = (kvsi_pass){.model = model, .context = model->context, .limits = *limits};
+    *p = pass_of(model, limits);
     p->block = model->context.ops->alloc(&model->context, bytes);
     p->host = kvsi_alloc(lay_out_host(p, NULL), 1);
     if (!p->block || !p->host) {

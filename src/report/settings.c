@@ -125,14 +125,16 @@ static int add_model(json_t *list, const json_t *object, kvsi_body body)
 json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
                            uint64_t planned_steps)
 {
-    json_t *list = json_object();
+    json_t *list = json_object(), *train = json_copy(json_object_get(line, "train"));
     int failed = !list;
 
     failed |= add_front(list, model);
     failed |= json_object_set_new(list, "steps", json_sprintf("%" PRIu64, planned_steps));
-    failed |= add_members(list, "", json_object_get(line, "train"));
+    failed |= train && kvsi_train_settings_add_missing(train);
+    failed |= add_members(list, "", train);
     failed |= add_members(list, DATA, json_object_get(line, "task"));
     failed |= add_model(list, json_object_get(line, "model"), model->body);
+    json_decref(train);
     if (!failed)
         return list;
     json_decref(list);

@@ -51,36 +51,15 @@ char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *mod
     return text;
 }
 
-/* Settings that files of earlier versions do not have, with their defaults: no experiment had other
- * values then. */
-static json_t *added_later(void)
-{
-    static const char *const names[] = {"eps", "shift-lr", "only-shift", "eval-dropout"};
-    json_t *const added = json_object();
-    kvs_train_config config;
-
-    kvsi_train_config_init(&config);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const kvsi_setting *row = kvsi_settings_find(&kvsi_train_settings, names[i]);
-        char key[KVSI_SETTING_KEY];
-
-        kvsi_setting_file_key(key, row);
-        json_object_set_new(added, key, kvsi_setting_to_json(row, &config));
-    }
-    return added;
-}
-
 int kvsi_planned_same(const char *before, const char *planned)
 {
     json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
     json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
-    json_t *const added = added_later();
     const int same =
-        old && now && added && json_object_update_missing(old, added) == 0 && json_equal(old, now);
+        old && now && kvsi_train_settings_add_missing(old) == 0 && json_equal(old, now);
 
     json_decref(old);
     json_decref(now);
-    json_decref(added);
     return same;
 }
 

@@ -39,6 +39,24 @@ static void read_states(kvs_repro *r)
     }
 }
 
+/* Sets the precision of all planned runs. */
+static kvs_status set_precision(kvs_repro *r, kvs_err *err)
+{
+    const char *precision = r->options->precision;
+    kvs_train_config checked;
+
+    if (!precision)
+        return KVS_OK;
+    kvsi_train_config_init(&checked);
+    TRY(kvs_train_config_set(&checked, "precision", precision, err));
+    if (checked.precision != KVSI_PRECISION_F32 && r->plan.count == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "precision is %s, but '%s' trains no model", precision,
+                         r->experiment->about.name);
+    for (size_t i = 0; i < r->plan.count; i++)
+        r->plan.runs[i].train.precision = checked.precision;
+    return KVS_OK;
+}
+
 static kvs_status plan(kvs_repro *r, kvs_err *err)
 {
     const kvs_experiment *about = &r->experiment->about;
@@ -61,6 +79,7 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "%zu seeds, expected at most %d", r->plan.seeds,
                          KVSI_SEEDS_MAX);
     TRY(kvsi_experiment_plan(&r->plan, r->experiment, err));
+    TRY(set_precision(r, err));
     TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
     read_states(r);
     r->share = kvsi_plan_share(&r->plan, r->comm->size);

@@ -49,7 +49,8 @@ static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *data, const 
                               .sequences = sequences,
                               .head_rows = tokens,
                               .training = 1,
-                              .recompute = c->recompute};
+                              .recompute = c->recompute,
+                              .precision = c->precision};
 }
 
 #endif

@@ -54,27 +54,29 @@ static int find_weight(char *where, kvsi_pass *p)
     return 0;
 }
 
-/* The results of a layer in order; a training pass keeps all of them. */
+/* The results of a layer in order.  A training pass keeps all of them; with recomputation only the
+ * inputs. */
 static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_memory *m = &p->layers[layer];
     const size_t n = p->tokens, qkv = kvsi_layer_shape_of(c, layer).qkv_width;
-    const size_t ffn = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const size_t kept = p->limits.recompute ? 0 : n; /* rows */
     const struct {
         const char *name;
         const real *values;
         size_t count;
     } steps[] = {
         {"the input", m->x, n * c->dim},
-        {"queries, keys and values", m->qkv, n * qkv},
-        {"attention", m->mixed, n * c->dim},
-        {"the sum with attention", m->middle, n * c->dim},
-        {"the feed-forward part", c->no_mlp ? NULL : m->up, n * ffn},
+        {"queries, keys and values", m->qkv, kept * qkv},
+        {"attention", m->mixed, kept * c->dim},
+        {"the sum with attention", m->middle, kept * c->dim},
+        {"the feed-forward part", m->up, kept * kvsi_up_width(c)},
     };
 
+    kvsi_pass_widen_layer(p, layer);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if (steps[i].values && !is_finite(p, steps[i].values, steps[i].count)) {
+        if (!is_finite(p, steps[i].values, steps[i].count)) {
             snprintf(where, KVSI_WHERE_SIZE, "%s of layer %zu", steps[i].name, layer);
             return 1;
         }

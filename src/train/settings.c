@@ -1,5 +1,6 @@
 #include "train/settings.h"
 
+#include "base/memory.h"
 #include "config/config.h"
 #include "data/data.h"
 #include "formats/hf.h"
@@ -121,13 +122,22 @@ static kvs_status compare_objects(const char *part, json_t *ours, json_t *theirs
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err)
 {
-    static const char *const parts[] = {"model", "task", "train"};
-    json_t *now;
-    kvs_status st = as_written(&now, settings, err);
+    static const char *const parts[] = {"model", "task"};
+    json_t *const train = json_copy(json_object_get(before, "train"));
+    json_t *now = NULL;
+    kvs_status st = KVS_OK;
 
-    for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++)
-        st = compare_objects(parts[i], json_object_get(now, parts[i]),
-                             json_object_get(before, parts[i]), what, err);
+    if (train && kvsi_train_settings_add_missing(train)) {
+        st = kvsi_no_memory(err, "the settings of '%s'", what);
+        goto out;
+    }
+    TRY_OUT(as_written(&now, settings, err));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        TRY_OUT(compare_objects(parts[i], json_object_get(now, parts[i]),
+                                json_object_get(before, parts[i]), what, err));
+    TRY_OUT(compare_objects("train", json_object_get(now, "train"), train, what, err));
+out:
+    json_decref(train);
     json_decref(now);
     return st;
 }

@@ -325,6 +325,70 @@ static void arrays_match(void **state)
         check_shape(arrays, &(shape){.n = counts[i], .dim = 1, .wide = 1}, "add and dropout");
 }
 
+/* Bits of floats: every upper half, infinities and NaN too, with lower halves below, at and above
+ * the middle between two bfloat16 values. */
+static void fill_bits(real *x, size_t n)
+{
+    static const uint32_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits =
+            (uint32_t)(i * 40503 & 0xffff) << 16 | lower[i / 65536 % ARRAY_SIZE(lower)];
+
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
+/* Rounds, keeps and widens n values; *x and *kept are held by the run. */
+static void round_and_widen(run *r, const kvsi_ops *ops, size_t n, real **x, uint16_t **kept)
+{
+    const kvsi_limits limits = {.tokens = 1,
+                                .sequences = 1,
+                                .head_rows = 1,
+                                .dim = 1,
+                                .heads = 1,
+                                .kv_heads = 1,
+                                .head_size = 1,
+                                .ffn = 1,
+                                .vocab = 1};
+    real *alone;
+
+    levels_start(r, ops, &limits);
+    *x = levels_hold(r, n * sizeof **x);
+    *kept = levels_hold(r, n * sizeof **kept);
+    alone = levels_hold(r, n * sizeof *alone);
+    fill_bits(*x, n);
+    fill_bits(alone, n);
+    ops->round_bf16(&r->c, *x, *kept, n);
+    ops->round_bf16(&r->c, alone, NULL, n);
+    assert_memory_equal(*x, alone, n * sizeof *alone);
+    ops->widen_bf16(&r->c, alone, *kept, n);
+    assert_memory_equal(*x, alone, n * sizeof *alone);
+}
+
+static void bfloat16_has_the_bits_of_the_reference(void **state)
+{
+    static const size_t counts[] = {1, 3, 24, 257, 16385, 6 * 65536};
+    const kvsi_ops *levels[LEVELS_MAX];
+    const size_t count = levels_fast(levels);
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+        for (size_t l = 0; l < count; l++) {
+            const size_t n = counts[i];
+            real *expected, *x;
+            uint16_t *expected_kept, *kept;
+            run want, got;
+
+            round_and_widen(&want, &kvsi_reference_ops, n, &expected, &expected_kept);
+            round_and_widen(&got, levels[l], n, &x, &kept);
+            assert_memory_equal(x, expected, n * sizeof *x);
+            assert_memory_equal(kept, expected_kept, n * sizeof *kept);
+            levels_finish(&got);
+            levels_finish(&want);
+        }
+}
+
 /* One row in three has no length. */
 static void unit_rows(run *r, const void *asked)
 {
@@ -634,13 +698,21 @@ static void nan_is_not_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_level_is_tested), cmocka_unit_test(embed_matches),
-        cmocka_unit_test(norm_matches),      cmocka_unit_test(linear_matches),
-        cmocka_unit_test(pairs_come_apart),  cmocka_unit_test(weights_of_every_type_match),
-        cmocka_unit_test(activations_match), cmocka_unit_test(arrays_match),
-        cmocka_unit_test(unit_rows_match),   cmocka_unit_test(head_matches),
-        cmocka_unit_test(best_are_sorted),   cmocka_unit_test(head_without_matrix_matches),
-        cmocka_unit_test(optimizer_matches), cmocka_unit_test(nan_is_not_hidden),
+        cmocka_unit_test(a_level_is_tested),
+        cmocka_unit_test(embed_matches),
+        cmocka_unit_test(norm_matches),
+        cmocka_unit_test(linear_matches),
+        cmocka_unit_test(pairs_come_apart),
+        cmocka_unit_test(weights_of_every_type_match),
+        cmocka_unit_test(activations_match),
+        cmocka_unit_test(arrays_match),
+        cmocka_unit_test(bfloat16_has_the_bits_of_the_reference),
+        cmocka_unit_test(unit_rows_match),
+        cmocka_unit_test(head_matches),
+        cmocka_unit_test(best_are_sorted),
+        cmocka_unit_test(head_without_matrix_matches),
+        cmocka_unit_test(optimizer_matches),
+        cmocka_unit_test(nan_is_not_hidden),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The same bits with any number of threads: every operation on its own, then whole models. */
+/* The same bits with any number of threads: every operation on its own, then whole models, in both
+ * precisions. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
@@ -102,9 +103,12 @@ static void gelu(kvsi_context *c, memory *m)
 static void arrays(kvsi_context *c, memory *m)
 {
     const kvsi_dropout d = {.rate = 0.3, .seed = 1, .index = 2};
+    uint16_t *kept = (uint16_t *)take(m, NUMBERS);
 
     c->ops->add(c, take(m, NUMBERS), take(m, NUMBERS), NUMBERS);
     c->ops->dropout(c, take(m, NUMBERS), NUMBERS, &d);
+    c->ops->round_bf16(c, take(m, NUMBERS), kept, NUMBERS);
+    c->ops->widen_bf16(c, take(m, NUMBERS), kept, NUMBERS);
 }
 
 static void unit_rows(kvsi_context *c, memory *m)
@@ -240,7 +244,7 @@ static const struct {
     {"linear", linear},
     {"swiglu", swiglu},
     {"gelu", gelu},
-    {"add and dropout", arrays},
+    {"add, dropout and rounding", arrays},
     {"unit rows", unit_rows},
     {"attention with taps", free_attention},
     {"attention with taps a channel", channel_attention},
@@ -261,10 +265,10 @@ static const kvsi_limits limits = {.tokens = N,
                                    .shift_params = HEAD_SIZE * KVSI_TAPS_MAX,
                                    .training = 1};
 
-static memory perform(const kvsi_ops *ops, size_t which, int threads)
+static memory perform(const kvsi_ops *ops, kvsi_precision precision, size_t which, int threads)
 {
     memory m = {.size = 8 * N * WIDE};
-    kvsi_context c = {.ops = ops, .threads = threads};
+    kvsi_context c = {.ops = ops, .threads = threads, .precision = precision};
 
     c.workspace_bytes = ops->workspace_bytes(&limits, threads);
     c.workspace = kvsi_alloc(c.workspace_bytes, 1);
@@ -276,18 +280,18 @@ static memory perform(const kvsi_ops *ops, size_t which, int threads)
     return m;
 }
 
-static void check_operations(const kvsi_ops *ops)
+static void check_operations(const kvsi_ops *ops, kvsi_precision precision)
 {
     for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
-        const memory one = perform(ops, i, 1);
+        const memory one = perform(ops, precision, i, 1);
 
         for (size_t k = 0; k < ROUNDS * ARRAY_SIZE(thread_counts); k++) {
             const int threads = thread_counts[k % ARRAY_SIZE(thread_counts)];
-            const memory many = perform(ops, i, threads);
+            const memory many = perform(ops, precision, i, threads);
 
             if (memcmp(one.block, many.block, one.size * sizeof *one.block) != 0)
-                fail_msg("%s: %s differs between 1 and %d threads", ops->name, operations[i].name,
-                         threads);
+                fail_msg("%s, %s: %s differs between 1 and %d threads", ops->name,
+                         kvsi_precision_name(precision), operations[i].name, threads);
             kvsi_free(many.block);
         }
         kvsi_free(one.block);
@@ -363,12 +367,16 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
     return results;
 }
 
-static float *step(const char *level, const subject *of, int threads, size_t *count)
+static float *step(const char *level, kvsi_precision precision, const subject *of, int threads,
+                   size_t *count)
 {
     const kvs_runtime_options options = {
         .size = sizeof(kvs_runtime_options), .threads = threads, .cpu_level = level};
-    const kvsi_pass_limits pass_limits = {
-        .tokens = TOKENS_MAX, .sequences = BATCH, .head_rows = TOKENS_MAX, .training = 1};
+    const kvsi_pass_limits pass_limits = {.tokens = TOKENS_MAX,
+                                          .sequences = BATCH,
+                                          .head_rows = TOKENS_MAX,
+                                          .training = 1,
+                                          .precision = precision};
     static ragged b;
     const kvs_batch batch = {
         .sequences = BATCH, .starts = b.starts, .ids = b.ids, .targets = b.targets};
@@ -388,14 +396,14 @@ static float *step(const char *level, const subject *of, int threads, size_t *co
     return results;
 }
 
-static void check_model(const char *level, const subject *of)
+static void check_model(const char *level, kvsi_precision precision, const subject *of)
 {
     size_t count, same;
-    float *one = step(level, of, 1, &count);
+    float *one = step(level, precision, of, 1, &count);
 
     for (size_t k = 0; k < ROUNDS * ARRAY_SIZE(thread_counts); k++) {
         const int threads = thread_counts[k % ARRAY_SIZE(thread_counts)];
-        float *many = step(level, of, threads, &same);
+        float *many = step(level, precision, of, threads, &same);
 
         assert_int_equal(same, count);
         for (size_t i = 0; i < count; i++)
@@ -419,7 +427,8 @@ static void operations_have_the_same_bits(void **state)
     for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
         if (usable) {
             assert_int_equal(kvsi_ops_find(&ops, level, NULL), KVS_OK);
-            check_operations(ops);
+            check_operations(ops, KVSI_PRECISION_F32);
+            check_operations(ops, KVSI_PRECISION_BF16);
         }
 }
 
@@ -430,8 +439,10 @@ static void models_have_the_same_bits(void **state)
 
     (void)state;
     for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
-        for (size_t k = 0; usable && k < ARRAY_SIZE(subjects); k++)
-            check_model(level, &subjects[k]);
+        for (size_t k = 0; usable && k < ARRAY_SIZE(subjects); k++) {
+            check_model(level, KVSI_PRECISION_F32, &subjects[k]);
+            check_model(level, KVSI_PRECISION_BF16, &subjects[k]);
+        }
 }
 
 int main(void)

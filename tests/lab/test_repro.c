@@ -159,15 +159,33 @@ static const struct {
     size_t at, size;
     int is_real, counts;
 } train_fields[] = {
-    FIELD(steps, 1),        FIELD(warmup, 1),         FIELD(batch, 1),
-    FIELD(accumulate, 0),   FIELD(schedule, 1),       FIELD(lr, 1),
-    FIELD(lr_floor, 1),     FIELD(beta1, 1),          FIELD(beta2, 1),
-    FIELD(eps, 1),          FIELD(weight_decay, 1),   FIELD(shift_lr, 1),
-    FIELD(shift_decay, 1),  FIELD(decay_all, 1),      FIELD(only_shift, 1),
-    FIELD(eval_dropout, 1), FIELD(recompute, 0),      FIELD(clip, 1),
-    FIELD(seed, 1),         FIELD(shard, 0),          FIELD(deterministic, 0),
-    FIELD(eval_every, 0),   FIELD(eval_sequences, 0), FIELD(checkpoint_every, 0),
-    FIELD(keep, 0),         FIELD(sample_every, 0),
+    FIELD(steps, 1),
+    FIELD(warmup, 1),
+    FIELD(batch, 1),
+    FIELD(accumulate, 0),
+    FIELD(schedule, 1),
+    FIELD(lr, 1),
+    FIELD(lr_floor, 1),
+    FIELD(beta1, 1),
+    FIELD(beta2, 1),
+    FIELD(eps, 1),
+    FIELD(weight_decay, 1),
+    FIELD(shift_lr, 1),
+    FIELD(shift_decay, 1),
+    FIELD(decay_all, 1),
+    FIELD(only_shift, 1),
+    FIELD(eval_dropout, 1),
+    FIELD(recompute, 0),
+    FIELD(precision, 1),
+    FIELD(clip, 1),
+    FIELD(seed, 1),
+    FIELD(shard, 0),
+    FIELD(deterministic, 0),
+    FIELD(eval_every, 0),
+    FIELD(eval_sequences, 0),
+    FIELD(checkpoint_every, 0),
+    FIELD(keep, 0),
+    FIELD(sample_every, 0),
 };
 
 enum { TRAIN_FIELDS = sizeof train_fields / sizeof *train_fields };
@@ -225,11 +243,11 @@ static void what_changes_a_result_is_another_run(void **state)
     free(plain);
 }
 
-/* Earlier versions of planned.json lack eps, shift_lr, only_shift and eval_dropout; they had the
- * default values. */
+/* Earlier versions of planned.json lack these settings; they had the default values. */
 static void earlier_plans_are_still_known(void **state)
 {
-    static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
+    static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout",
+                                        "precision"};
     kvsi_planned run = {.task = kvsi_text_task};
     char *now, *before;
     json_t *json;

@@ -145,6 +145,7 @@ enum { VOCAB = 40, STEPS = 3 };
 typedef struct training {
     kvs_model_config special;
     int recompute, only_shift, deterministic;
+    kvsi_precision precision;
     const char *name;
 } training;
 
@@ -159,6 +160,11 @@ static const training trainings[] = {
     {.name = "sliding", .special = {KV_SHIFT, .sliding_window = 5}, .deterministic = 1},
     {.name = "only the shift", .special = {KV_SHIFT, .kv_heads = 2}, .only_shift = 1},
     {.name = "normalised head", .special = {KV_SHIFT, .head = KVSI_HEAD_NORMALISED}},
+    {.name = "bf16", .special = {QKV_DATA, .kv_heads = 2}, .precision = KVSI_PRECISION_BF16},
+    {.name = "bf16, recomputed",
+     .special = {KV_SHIFT, .body = KVSI_BODY_GPT2},
+     .recompute = 1,
+     .precision = KVSI_PRECISION_BF16},
 };
 
 static kvs_model_config config_of(const training *t)
@@ -193,6 +199,7 @@ static kvs_train_config train_config(const training *t)
     c.recompute = t->recompute;
     c.only_shift = t->only_shift;
     c.deterministic = t->deterministic;
+    c.precision = t->precision;
     return c;
 }
 

@@ -1,4 +1,4 @@
-/* Recomputing layers in the backward pass: the same bits with less memory. */
+/* Recomputing layers in the backward pass: the same bits with less memory, in both precisions. */
 #include "data/tasks/tasks.h"
 #include "kvshift/kvshift.h"
 #include "kvshift/kvshift_lab.h"
@@ -43,7 +43,7 @@ static kvs_data *make_task(void)
 }
 
 static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const kvs_data *task,
-                          int recompute, uint64_t *planned)
+                          kvsi_precision precision, int recompute, uint64_t *planned)
 {
     kvs_train_config train;
     kvs_trainer *trainer;
@@ -53,6 +53,7 @@ static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const
     kvsi_train_config_init(&train);
     train.batch = 6;
     train.recompute = recompute;
+    train.precision = precision;
     assert_int_equal(kvs_model_create(&model, rt, config, 1, NULL), KVS_OK);
     assert_int_equal(kvs_train_plan(&plan, rt, kvs_model_get_config(model), task, &train, NULL),
                      KVS_OK);
@@ -92,14 +93,19 @@ static void same_bits_from_less_memory(void **state)
     (void)state;
     assert_int_equal(kvs_runtime_create(&rt, NULL, NULL), KVS_OK);
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
-        uint64_t kept_bytes, again_bytes;
-        kvs_model *kept = trained(rt, &configs[i], task, 0, &kept_bytes);
-        kvs_model *again = trained(rt, &configs[i], task, 1, &again_bytes);
+        uint64_t bytes[2][2]; /* by precision, then kept and again */
 
-        assert_same_weights(kept, again);
-        assert_true(again_bytes < kept_bytes);
-        kvs_model_free(kept);
-        kvs_model_free(again);
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            const kvsi_precision precision = bf16 ? KVSI_PRECISION_BF16 : KVSI_PRECISION_F32;
+            kvs_model *kept = trained(rt, &configs[i], task, precision, 0, &bytes[bf16][0]);
+            kvs_model *again = trained(rt, &configs[i], task, precision, 1, &bytes[bf16][1]);
+
+            assert_same_weights(kept, again);
+            assert_true(bytes[bf16][1] < bytes[bf16][0]);
+            kvs_model_free(kept);
+            kvs_model_free(again);
+        }
+        assert_true(bytes[1][0] < bytes[0][0]);
     }
     kvs_data_free(task);
     kvs_runtime_free(rt);

@@ -180,12 +180,13 @@ static void deterministic_runs_have_the_same_bits(void **state)
     static const size_t counts[] = {1, 2, 4};
 
     (void)state;
-    for (size_t k = 0; k < KINDS; k++) {
-        training_run given = {.config = kinds[k], .train = usual_training()};
+    for (size_t k = 0; k < 2 * KINDS; k++) {
+        training_run given = {.config = kinds[k / 2], .train = usual_training()};
         training_run one;
 
         given.train.deterministic = 1;
-        given.train.accumulate = k % 2 == 0 ? 12 : 1;
+        given.train.precision = k % 2 == 0 ? KVSI_PRECISION_F32 : KVSI_PRECISION_BF16;
+        given.train.accumulate = k / 2 % 2 == 0 ? 12 : 1;
         one = run(1, given);
         expect_done(&one);
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
@@ -329,16 +330,16 @@ static void allocate(kvs_comm *comm, void *user)
     kvs_data_free(task);
 }
 
-static void ranks_take_the_memory_that_was_planned(void **state)
+static void expect_planned_memory(kvsi_precision precision)
 {
     double last = INFINITY;
 
-    (void)state;
     for (size_t s = 0; s < TRAINING_SHARDS; s++) {
         pthread_barrier_t all;
         allocation w = {.train = usual_training(), .all = &all};
         double taken;
 
+        w.train.precision = precision;
         w.train.shard = training_shards[s];
         w.train.accumulate = 24;
         assert_int_equal(pthread_barrier_init(&all, NULL, RANKS_MAX), 0);
@@ -346,11 +347,19 @@ static void ranks_take_the_memory_that_was_planned(void **state)
         pthread_barrier_destroy(&all);
         taken = (double)(w.after - w.before) / RANKS_MAX;
         if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
-            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f",
-                     kvsi_shard_name(training_shards[s]), taken, (double)w.planned);
+            fail_msg("%s, shard %s takes %.0f bytes per rank, planned %.0f",
+                     kvsi_precision_name(precision), kvsi_shard_name(training_shards[s]), taken,
+                     (double)w.planned);
         assert_true(taken < last);
         last = taken;
     }
+}
+
+static void ranks_take_the_memory_that_was_planned(void **state)
+{
+    (void)state;
+    expect_planned_memory(KVSI_PRECISION_F32);
+    expect_planned_memory(KVSI_PRECISION_BF16);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */

@@ -87,20 +87,42 @@ static float *train_weights(int threads, const kvs_train_config *config, kvsi_lo
     return weights;
 }
 
-static void same_bits_on_any_number_of_threads(void **state)
+static void expect_same_bits(const kvs_train_config *config)
 {
-    const kvs_train_config config = small_config();
     const int threads[] = {2, 3, 5};
     size_t count;
-    float *one = train_weights(1, &config, KVSI_LOSS_ALL, &count);
+    float *one = train_weights(1, config, KVSI_LOSS_ALL, &count);
 
-    (void)state;
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        float *many = train_weights(threads[i], &config, KVSI_LOSS_ALL, &count);
+        float *many = train_weights(threads[i], config, KVSI_LOSS_ALL, &count);
         assert_memory_equal(one, many, count * sizeof *one);
         kvsi_free(many);
     }
     kvsi_free(one);
+}
+
+static void same_bits_on_any_number_of_threads(void **state)
+{
+    kvs_train_config config = small_config();
+
+    (void)state;
+    expect_same_bits(&config);
+    config.precision = KVSI_PRECISION_BF16;
+    expect_same_bits(&config);
+}
+
+static void the_precision_changes_the_weights(void **state)
+{
+    kvs_train_config config = small_config();
+    size_t count;
+    float *one = train_weights(2, &config, KVSI_LOSS_ANSWER, &count), *other;
+
+    (void)state;
+    config.precision = KVSI_PRECISION_BF16;
+    other = train_weights(2, &config, KVSI_LOSS_ANSWER, &count);
+    assert_true(memcmp(one, other, count * sizeof *one) != 0);
+    kvsi_free(one);
+    kvsi_free(other);
 }
 
 static void another_seed_gives_other_weights(void **state)
@@ -512,32 +534,56 @@ static void long_batches_take_several_passes(void **state)
     kvs_runtime_free(rt);
 }
 
-static void a_step_that_diverges_changes_nothing(void **state)
+/* Sets all values of a tensor, and checks that the first step names where that diverges. */
+static void expect_divergence(const kvs_train_config *config, const char *tensor, float value,
+                              const char *where)
 {
-    const kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
     kvs_data *task = make_task(KVSI_LOSS_ANSWER);
-    kvs_model *model = make_model(rt, KVS_SHIFT_V, 1);
+    kvs_model *model = make_model(rt, KVS_SHIFT_V, 2);
+    const kvsi_parameter *p = kvsi_layout_find(&model->layout, tensor);
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(float);
-    float gain[32], *before = kvsi_alloc(bytes, 1);
+    float *values = kvsi_alloc(p->count, sizeof *values), *before = kvsi_alloc(bytes, 1);
     kvs_trainer *trainer;
     kvs_err err;
 
-    (void)state;
-    for (size_t i = 0; i < 32; i++)
-        gain[i] = NAN;
-    assert_int_equal(kvs_model_write_tensor(model, "model.norm.weight", gain, 32, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    for (size_t i = 0; i < p->count; i++)
+        values[i] = value;
+    assert_int_equal(kvs_model_write_tensor(model, tensor, values, p->count, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, config, NULL), KVS_OK);
     memcpy(before, model->parameters, bytes);
     assert_int_equal(kvsi_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
     assert_non_null(strstr(err.message, "step 1 diverged"));
-    assert_non_null(strstr(err.message, "first in weight 'model.norm.weight'"));
+    if (!strstr(err.message, where))
+        fail_msg("'%s' does not contain '%s'", err.message, where);
     assert_memory_equal(before, model->parameters, bytes);
+    kvsi_free(values);
     kvsi_free(before);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
     kvs_data_free(task);
     kvs_runtime_free(rt);
+}
+
+/* A weight of 3.4e38 is finite, and infinite in bfloat16, whose largest value is 3.39e38. */
+static void a_step_that_diverges_changes_nothing(void **state)
+{
+    static const char qkv[] = "model.layers.1.self_attn.q_proj.weight",
+                      up[] = "model.layers.0.mlp.up_proj.weight";
+    kvs_train_config config = small_config();
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        config.precision = i % 2 ? KVSI_PRECISION_BF16 : KVSI_PRECISION_F32;
+        config.recompute = i / 2;
+        expect_divergence(&config, "model.norm.weight", NAN, "first in weight 'model.norm.weight'");
+        expect_divergence(&config, qkv, 3.4e38F,
+                          config.recompute ? "first in the output of the last layer"
+                                           : "first in queries, keys and values of layer 1");
+        expect_divergence(&config, up, 3.4e38F,
+                          config.recompute ? "first in the input of layer 1"
+                                           : "first in the feed-forward part of layer 0");
+    }
 }
 
 static void rates_follow_the_schedule(void **state)
@@ -729,6 +775,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_on_any_number_of_threads),
+        cmocka_unit_test(the_precision_changes_the_weights),
         cmocka_unit_test(another_seed_gives_other_weights),
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(decay_reaches_what_it_should),

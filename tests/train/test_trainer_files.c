@@ -215,6 +215,7 @@ static void loaded_trainers_continue_with_the_same_bits(void **state)
             t.train.accumulate = way & 1 ? 4 : 1;
             t.train.deterministic = (way & 2) != 0;
             t.train.recompute = (way & 4) != 0;
+            t.train.precision = way % 3 == 1 ? KVSI_PRECISION_BF16 : KVSI_PRECISION_F32;
             whole = done(0, t);
             half = t;
             half.until = 3;
@@ -360,6 +361,10 @@ static void other_settings_are_refused_with_both_values(void **state)
     t = usual();
     t.train.seed = 10;
     expect_refused(t, "train setting 'seed' is 10");
+    t = usual();
+    t.train.precision = KVSI_PRECISION_BF16;
+    expect_refused(t, "train setting 'precision' is \"bf16\", but '");
+    expect_refused(t, "step-00000002' was trained with \"f32\"");
     t = usual();
     t.model.dropout_residual = 0.3;
     expect_refused(t, "model setting 'dropout_residual' is 0.3");

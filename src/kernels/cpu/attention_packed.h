@@ -15,6 +15,8 @@
 
 #include "kernels/cpu/attention.h"
 
+enum { UNIT_BYTES_MAX = 6 }; /* per packed value */
+
 /* Sequences below this length are computed in float32: they would mostly multiply padding. */
 enum { PACKED_LENGTH_MIN = KEYS / 2 };
 

@@ -44,6 +44,55 @@ void LEVEL(add)(kvsi_context *c, float *y, const float *x, size_t count)
     }
 }
 
+typedef uint32_t vecu __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
+typedef uint16_t halves __attribute__((vector_size(VEC_BYTES / 2), aligned(2), may_alias));
+
+/* The upper 16 bits are those of kvsi_float_to_bf16, the lower ones are 0. */
+INLINE vecu round_upper(vec x)
+{
+    const vecu bits = (vecu)x, even = bits >> 16 & 1;
+    const vecu is_nan = (vecu)(x != x);
+
+    return ((is_nan & (bits | 0x400000)) | (~is_nan & (bits + 0x7fff + even))) & 0xffff0000;
+}
+
+void LEVEL(round_bf16)(kvsi_context *c, float *x, uint16_t *kept, size_t count)
+{
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
+        const size_t end = end_of_piece(i, count);
+        size_t at = i * PIECE_VALUES;
+
+        for (; at + VEC <= end; at += VEC) {
+            const vecu rounded = round_upper(vec_load(x + at));
+
+            vec_store(x + at, (vec)rounded);
+            if (kept)
+                *(halves *)(kept + at) = __builtin_convertvector(rounded >> 16, halves);
+        }
+        for (; at < end; at++) {
+            const uint16_t bits = kvsi_float_to_bf16(x[at]);
+
+            x[at] = kvsi_bf16_to_float(bits);
+            if (kept)
+                kept[at] = bits;
+        }
+    }
+}
+
+void LEVEL(widen_bf16)(kvsi_context *c, float *x, const uint16_t *kept, size_t count)
+{
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
+        const size_t end = end_of_piece(i, count);
+        size_t at = i * PIECE_VALUES;
+
+        for (; at + VEC <= end; at += VEC)
+            vec_store(x + at,
+                      (vec)(__builtin_convertvector(*(const halves *)(kept + at), vecu) << 16));
+        for (; at < end; at++)
+            x[at] = kvsi_bf16_to_float(kept[at]);
+    }
+}
+
 static float inverse_length(const float *x, size_t cols)
 {
     const float sum = dot(x, x, cols);

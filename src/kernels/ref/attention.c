@@ -4,6 +4,10 @@
  *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
  *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s visible to t
  *
+ * In precision BF16 the operands of the products are rounded to bfloat16: q^, k^ and v^, the
+ * weights exp(score - largest score) m, and in the backward pass p m, the gradient of out, and that
+ * of the scores.  Scores, sums, logsum, out and <d_out, out> are not rounded.
+ *
  * Workspace, in this order: q^ k^ v^, their gradients (training), and one head's taps.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
  * as in a cache. */
@@ -15,6 +19,7 @@
 #include <string.h>
 
 typedef struct work {
+    const kvsi_context *c;
     double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
     double *d_params; /* [parameters per head] */
     real *taps;       /* [KVSI_TAPS_MAX, head_size] */
@@ -38,6 +43,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
     const size_t taps = KVSI_TAPS_MAX * a->head_size;
     work w;
 
+    w.c = c;
     w.d_taps = (double *)c->workspace;
     w.d_params = w.d_taps + taps;
     w.taps = (real *)(w.d_params + kvsi_shift_params(a));
@@ -111,7 +117,7 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
-/* Row t of one head, shifted and, if `rotary`, rotated. */
+/* Row t of one head, shifted and, if `rotary`, rotated; an operand. */
 static void shift_row(real *out, const work *w, kvsi_target target, const real *tail,
                       const real *qkv, const kvsi_span *span, size_t t, size_t head,
                       const kvsi_attention *a, size_t rotary)
@@ -123,6 +129,8 @@ static void shift_row(real *out, const work *w, kvsi_target target, const real *
     kvsi_ref_shift_row(out, w->taps, target.shift->window, rows, a->head_size);
     if (rotary > 0)
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
+    for (size_t i = 0; i < a->head_size; i++)
+        out[i] = (real)kvsi_ref_operand(w->c, (double)out[i]);
 }
 
 /* Stores row t of K^ or V^, computed at `row`. */
@@ -217,7 +225,7 @@ static double score(const query *q, kept_rows k, size_t s)
 }
 
 /* Returns log(sum(exp(scores))). */
-static double attend(real *out, const query *q, kept_rows k, kept_rows v)
+static double attend(real *out, const work *w, const query *q, kept_rows k, kept_rows v)
 {
     const size_t d = q->a->head_size;
     double top = -INFINITY, sum = 0;
@@ -228,11 +236,12 @@ static double attend(real *out, const query *q, kept_rows k, kept_rows v)
         sum += exp(score(q, k, s) - top);
     memset(out, 0, d * sizeof *out);
     for (size_t s = q->first; s <= q->last; s++) {
-        const double p =
-            exp(score(q, k, s) - top) / sum *
+        const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
+        const double weight = kvsi_ref_operand(w->c, exp(score(q, k, s) - top) * keep) / sum;
+
         for (size_t i = 0; i < d; i++)
-            out[i] += (real)(p * (double)value_at(v, (s - q->origin) * d + i));
+            out[i] += (real)(weight * (double)value_at(v, (s - q->origin) * d + i));
     }
     return top + log(sum);
 }
@@ -254,7 +263,7 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
                 const kept_rows k = rows_of(span->k, w.k, span, h / group, a);
                 const kept_rows v = rows_of(span->v, w.v, span, h / group, a);
 
-                logsum[row] = (real)attend(out + row * d, &q, k, v);
+                logsum[row] = (real)attend(out + row * d, &w, &q, k, v);
             }
     }
     kvsi_update_tails(a, qkv);
@@ -275,12 +284,16 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
         const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
         const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
-        const double d_score = p * (keep * dot(d_out, w->v + at, d) - delta) * (double)q->a->scale;
+        double d_weight = 0, d_score;
 
+        for (size_t i = 0; i < d; i++)
+            d_weight += kvsi_ref_operand(w->c, (double)d_out[i]) * (double)w->v[at + i];
+        d_score = kvsi_ref_operand(w->c, p * (keep * d_weight - delta) * (double)q->a->scale);
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
             w->d_k[at + i] += (real)(d_score * (double)q->q[i]);
-            w->d_v[at + i] += (real)(p * keep * (double)d_out[i]);
+            w->d_v[at + i] +=
+                (real)(kvsi_ref_operand(w->c, p * keep) * kvsi_ref_operand(w->c, (double)d_out[i]));
         }
     }
 }

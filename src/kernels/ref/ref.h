@@ -18,20 +18,12 @@ static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
                                      : kvsi_ref_decoded(w, row, col);
 }
 
-/* An operand of a product in the precision of the context: BF16 rounds to nearest, ties to even. */
-static inline double kvsi_ref_operand(const kvsi_context *c, real x)
+/* An operand of a product, in the precision of the context. */
+static inline double kvsi_ref_operand(const kvsi_context *c, double x)
 {
-    float value = (float)x;
-    uint32_t bits;
-
-    if (c->precision == KVSI_PRECISION_F32 || c->exact)
-        return (double)x;
-    if (isnan(value))
-        return (double)value;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    return c->precision == KVSI_PRECISION_BF16 && !c->exact
+               ? (double)kvsi_bf16_to_float(kvsi_float_to_bf16((float)x))
+               : x;
 }
 
 #define OPERATION(name, parameters, arguments, work) void kvsi_ref_##name parameters;

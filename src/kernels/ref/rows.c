@@ -18,6 +18,25 @@ void kvsi_ref_add(kvsi_context *c, real *y, const real *x, size_t count)
         y[i] += x[i];
 }
 
+void kvsi_ref_round_bf16(kvsi_context *c, real *x, uint16_t *kept, size_t count)
+{
+    (void)c;
+    for (size_t i = 0; i < count; i++) {
+        const uint16_t bits = kvsi_float_to_bf16((float)x[i]);
+
+        x[i] = kvsi_bf16_to_float(bits);
+        if (kept)
+            kept[i] = bits;
+    }
+}
+
+void kvsi_ref_widen_bf16(kvsi_context *c, real *x, const uint16_t *kept, size_t count)
+{
+    (void)c;
+    for (size_t i = 0; i < count; i++)
+        x[i] = kvsi_bf16_to_float(kept[i]);
+}
+
 static double inverse_length(const real *x, size_t cols)
 {
     double sum = 0;
