@@ -64,6 +64,8 @@ endif()
 # No sanitizers in the loops that measure the machine.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
     COMPILE_OPTIONS -fno-sanitize=all)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/units.c PROPERTIES
+    COMPILE_OPTIONS "${openmp_flags};-ffp-contract=fast;-fno-sanitize=all;-Wno-psabi")
 
 set(level_objects)
 set(level_definitions)

@@ -9,14 +9,13 @@
 static void read_flags(char *out, size_t size)
 {
     FILE *file = fopen("/proc/cpuinfo", "r");
+    int found = 0;
 
-    out[0] = '\0';
-    while (file && fgets(out, (int)size, file))
-        if (strncmp(out, "flags", 5) == 0)
-            break;
+    while (file && !found && fgets(out, (int)size, file))
+        found = strncmp(out, "flags", 5) == 0;
     if (file)
         fclose(file);
-    if (strncmp(out, "flags", 5) != 0)
+    if (!found)
         out[0] = '\0';
     for (char *c = out; *c; c++)
         if (*c == '\n' || *c == '\t')
