@@ -15,8 +15,10 @@ list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 
-# Beyond POSIX: which cores a process may use, and which file a function was loaded from.
+# Beyond POSIX: which cores a process may use, which file a function was loaded from, and the request
+# for AMX tiles.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
+    ${PROJECT_SOURCE_DIR}/src/kernels/cpu_features.c
     ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
 
 # ---- data of kvs_build() -------------------------------------------------------------------------
@@ -64,6 +66,8 @@ endif()
 # No sanitizers in the loops that measure the machine.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
     COMPILE_OPTIONS -fno-sanitize=all)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/units.c PROPERTIES
+    COMPILE_OPTIONS "${openmp_flags};-ffp-contract=fast;-fno-sanitize=all;-Wno-psabi")
 
 set(level_objects)
 set(level_definitions)

@@ -603,14 +603,6 @@ static void adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, siz
                    behind(c, scale, sizeof *scale));
 }
 
-static void multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds, double *flops)
-{
-    kvsi_context k = inner(c);
-
-    if (begin(c))
-        ref->multiply_add(&k, sums, parts, rounds, flops);
-}
-
 static void read_through(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n)
 {
     kvsi_context k = inner(c);

@@ -362,6 +362,14 @@ KVS_API kvs_status kvs_bench_model_config(kvs_model_config **out, const char *na
 /** Returns the name of the model with this index; NULL past the end. */
 KVS_API const char *kvs_bench_model_name(size_t index);
 
+/** The peaks that products of matrices are compared with, in operations per second. */
+typedef struct kvs_bench_peaks {
+    const char *unit;     /**< the part of the processor that computes them: "fma-256" */
+    kvs_spread rate;      /**< its peak; if a product costs several of the unit, divided by them */
+    const char *f32_unit; /**< the processor's fastest unit for float32 */
+    kvs_spread f32_rate;  /**< the peak of that unit */
+} kvs_bench_peaks;
+
 /* ---- benchmarks: the machine ----------------------------------------------------------------- */
 
 /** y[tokens, rows] = x[tokens, cols] W^T and its two backward products, as the trainer calls them,
@@ -375,21 +383,33 @@ typedef struct kvs_bench_gemm {
     kvs_spread forward;         /**< y */
     kvs_spread backward_input;  /**< the gradient of x */
     kvs_spread backward_weight; /**< the gradient of W */
-    kvs_spread peak; /**< rate of multiply-adds on registers, measured right before each product */
+    kvs_spread peak; /**< peak of the unit that computes them, measured right before each */
 } kvs_bench_gemm;
 
-/** Limit of kvs_bench_machine. */
+/** A part of a processor that multiplies. */
+typedef struct kvs_bench_unit {
+    const char *name;    /**< "fma-256" */
+    int integers;        /**< 1 = it multiplies integers, 0 = floating-point numbers */
+    const char *missing; /**< why this processor cannot use it; NULL = it can */
+    kvs_spread rate; /**< operations per second on registers, all threads; NaN if it is missing */
+} kvs_bench_unit;
+
+/** Limits of kvs_bench_machine. */
 enum {
-    KVS_BENCH_GEMMS_MAX = 32 /**< largest number of products */
+    KVS_BENCH_GEMMS_MAX = 32, /**< largest number of products */
+    KVS_BENCH_UNITS_MAX = 16  /**< largest number of units */
 };
 
 /** Peak rates. */
 typedef struct kvs_bench_machine {
-    kvs_spread peak;     /**< multiply-adds on registers, operations per second, all threads */
-    kvs_spread peak_one; /**< multiply-adds on registers, operations per second, one thread */
+    const char *unit;    /**< the unit that computes the products of float32 */
+    kvs_spread peak;     /**< its operations per second on registers, all threads */
+    kvs_spread peak_one; /**< its operations per second on registers, one thread */
     kvs_spread read;     /**< bytes per second read from memory, all threads */
-    size_t gemms;        /**< number of products */
-    kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX]; /**< matrix products */
+    size_t units;        /**< number of units */
+    kvs_bench_unit unit_at[KVS_BENCH_UNITS_MAX]; /**< all units, usable or not */
+    size_t gemms;                                /**< number of products */
+    kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX];    /**< matrix products */
 } kvs_bench_machine;
 
 /** Measures the limits of this machine with the runtime's processor code and threads. */
@@ -416,7 +436,7 @@ typedef struct kvs_bench_attention {
     kvs_spread forward;    /**< seconds */
     kvs_spread backward;   /**< seconds */
     kvs_spread both;       /**< seconds */
-    kvs_spread peak;       /**< operations per second */
+    kvs_bench_peaks peaks; /**< in the same rounds */
     double start_rss;      /**< bytes, before any allocation */
     double peak_rss;       /**< bytes, maximum */
 } kvs_bench_attention;
@@ -460,7 +480,7 @@ typedef struct kvs_bench_round {
     double seconds;           /**< of the step */
     double loss;              /**< of the step */
     double unshifted_seconds; /**< of the step without the shift; NaN = not measured */
-    double peak;              /**< operations per second */
+    double peak;              /**< operations per second of the unit that computes products */
 } kvs_bench_round;
 
 /** The result of a benchmark of training, over all rounds. */
@@ -471,7 +491,9 @@ typedef struct kvs_bench_train_result {
                                          attention */
     kvs_spread step;                /**< seconds per step */
     kvs_spread unshifted;           /**< seconds per step without the shift; NaN = not measured */
-    kvs_spread peak;                /**< operations per second */
+    double shift_cost;              /**< median over the rounds of the ratio of both times, minus
+                                         1; NaN = not measured */
+    kvs_bench_peaks peaks;          /**< in the same rounds */
     double peak_rss;                /**< bytes, without the unshifted model */
     double planned_bytes;           /**< planned memory of the model */
     double unshifted_planned_bytes; /**< planned memory of the model without the shift */
@@ -524,6 +546,13 @@ typedef struct kvs_bench_infer_result {
     kvs_spread generate;           /**< seconds per decoding pass: one token for every sequence */
     kvs_spread unshifted_prompt;   /**< `prompt` without the shift; NaN = not measured */
     kvs_spread unshifted_generate; /**< `generate` without the shift; NaN = not measured */
+    double prompt_shift_cost;      /**< median over the rounds of the ratio of both times, minus 1;
+                                        NaN = not measured */
+    double generate_shift_cost;    /**< the same of generation */
+    double prompt_flops;    /**< operations of a prompt: 2 x weights x tokens, the head once, and
+                                 attention */
+    kvs_bench_peaks peaks;  /**< in the same rounds; the unit is that of the type that most weights
+                                 have, in prompts */
     kvs_spread read;        /**< bytes per second that the machine reads, in the same rounds */
     double weight_bytes;    /**< size of the matrices that every token is multiplied by */
     double bytes_per_token; /**< bytes read for a generated token, on average: its share of the

@@ -12,8 +12,8 @@ typedef struct bench {
     kvsi_pass *pass;
     real *gradients;
     int32_t *ids;
-    kvsi_probe probe;
-    kvsi_samples forward, backward, both, peaks;
+    kvsi_peaks peaks;
+    kvsi_samples forward, backward, both;
 } bench;
 
 /* One layer with nothing but attention. */
@@ -69,7 +69,8 @@ static kvs_status make(bench *b, kvs_runtime *rt, const kvs_bench_attention_opti
         rt->ops->alloc(&b->model->context, kvsi_layout_total(&b->model->layout) * sizeof(real));
     b->ids = kvsi_alloc(o->length, sizeof *b->ids);
     TRY(load(b, o->length, err));
-    kvsi_probe_init(&b->probe, rt->ops, rt->threads);
+    kvsi_peaks_init(&b->peaks, kvsi_products_of(rt->ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE),
+                    rt->threads);
     return KVS_OK;
 }
 
@@ -78,7 +79,7 @@ static void release(bench *b, const kvs_runtime *rt)
     kvsi_samples_release(&b->forward);
     kvsi_samples_release(&b->backward);
     kvsi_samples_release(&b->both);
-    kvsi_samples_release(&b->peaks);
+    kvsi_peaks_release(&b->peaks);
     if (b->model)
         rt->ops->release(&b->model->context, b->gradients);
     kvsi_free(b->ids);
@@ -88,13 +89,13 @@ static void release(bench *b, const kvs_runtime *rt)
 
 static kvs_status run_round(bench *b, int counts, kvs_err *err)
 {
-    const double peak = kvsi_probe_peak(&b->probe);
     const kvsi_attention a = kvsi_pass_attention(b->pass, 0, b->gradients);
     const kvsi_layer_memory *m = &b->pass->layers[0];
     kvsi_context *c = &b->pass->context;
-    const double started = kvsi_clock_seconds();
-    double middle, ended;
+    double started, middle, ended;
 
+    TRY(kvsi_peaks_measure(&b->peaks, counts, NULL, err));
+    started = kvsi_clock_seconds();
     c->ops->attention_forward(c, m->mixed, m->logsum, m->qkv, &a);
     TRY(kvsi_sync(c, err));
     middle = kvsi_clock_seconds();
@@ -104,7 +105,6 @@ static kvs_status run_round(bench *b, int counts, kvs_err *err)
     ended = kvsi_clock_seconds();
     if (!counts)
         return KVS_OK;
-    TRY(kvsi_samples_add(&b->peaks, peak, err));
     TRY(kvsi_samples_add(&b->forward, middle - started, err));
     TRY(kvsi_samples_add(&b->backward, ended - middle, err));
     return kvsi_samples_add(&b->both, ended - started, err);
@@ -141,7 +141,7 @@ kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
         .forward = kvsi_samples_times(&b.forward),
         .backward = kvsi_samples_times(&b.backward),
         .both = kvsi_samples_times(&b.both),
-        .peak = kvsi_samples_rates(&b.peaks),
+        .peaks = kvsi_peaks_get(&b.peaks),
         .start_rss = start_rss,
         .peak_rss = kvsi_memory_peak(),
     };

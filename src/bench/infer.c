@@ -18,6 +18,7 @@ typedef struct contender {
     kvs_model *model;
     kvs_runner *runner;
     kvs_session **sessions; /* [batch] */
+    double prompt, token;   /* seconds, in the last round */
     kvsi_samples prompts, tokens;
 } contender;
 
@@ -25,12 +26,13 @@ struct kvs_bench_inference {
     kvs_runtime *rt; /* borrowed */
     kvs_bench_infer_options options;
     contender measured, unshifted;
-    int32_t *ids;    /* [the longest of prompt, depth, generate] */
-    float *logits;   /* [batch, vocab] */
-    kvs_feed *feeds; /* [batch] */
-    kvsi_probe probe;
-    real *values; /* [READ_VALUES], to read */
+    int32_t *ids;     /* [the longest of prompt, depth, generate] */
+    float *logits;    /* [batch, vocab] */
+    kvs_feed *feeds;  /* [batch] */
+    kvsi_peaks peaks; /* of the products of prompts */
+    real *values;     /* [READ_VALUES], to read */
     kvsi_samples reads;
+    kvsi_samples prompt_ratios, token_ratios; /* with and without the shift, in the same round */
     size_t rounds;
     double load, start_rss, peak_rss;
 };
@@ -142,11 +144,74 @@ void kvs_bench_inference_free(kvs_bench_inference *bench)
     contender_release(&bench->measured, bench->options.batch);
     contender_release(&bench->unshifted, bench->options.batch);
     kvsi_samples_release(&bench->reads);
+    kvsi_samples_release(&bench->prompt_ratios);
+    kvsi_samples_release(&bench->token_ratios);
+    kvsi_peaks_release(&bench->peaks);
     kvsi_free(bench->values);
     kvsi_free(bench->feeds);
     kvsi_free(bench->logits);
     kvsi_free(bench->ids);
     kvsi_free(bench);
+}
+
+/* ---- the matrices of a model ---- */
+
+/* How many values the matrices have that a token is multiplied by.  The head is counted alone,
+ * because a prompt needs it only after its last token. */
+typedef struct weights {
+    double of_type[KVSI_DTYPES], layers, head;
+    double bytes; /* of all */
+} weights;
+
+static void add_linear(weights *w, const kvsi_linear *linear)
+{
+    for (size_t i = 0; i < linear->parts; i++) {
+        const kvsi_matrix *part = &linear->part[i];
+
+        w->of_type[part->type] += (double)part->rows * (double)part->cols;
+        w->layers += (double)part->rows * (double)part->cols;
+        w->bytes += (double)kvsi_dtype_bytes(part->type, part->rows * part->cols);
+    }
+}
+
+static weights count_weights(const kvs_model *m)
+{
+    const kvsi_matrix *head = &m->matrices.head;
+    weights w = {0};
+
+    for (size_t l = 0; l < m->config.layers; l++) {
+        const kvsi_layer_matrices *layer = &m->matrices.layers[l];
+
+        add_linear(&w, &layer->qkv);
+        add_linear(&w, &layer->o);
+        add_linear(&w, &layer->up);
+        add_linear(&w, &layer->down);
+    }
+    if (head->data) {
+        w.head = (double)head->rows * (double)head->cols;
+        w.bytes += (double)kvsi_dtype_bytes(head->type, head->rows * head->cols);
+    }
+    return w;
+}
+
+/* The type of most values of the layers, whose products take most of the time of a prompt. */
+static kvsi_dtype main_type(const weights *w)
+{
+    size_t most = 0;
+
+    for (size_t i = 1; i < KVSI_DTYPES; i++)
+        if (w->of_type[i] > w->of_type[most])
+            most = i;
+    return (kvsi_dtype)most;
+}
+
+/* A product and its addition are two; attention is the causal half of two products per layer. */
+static double prompt_flops(const kvs_model *m, const weights *w, double tokens)
+{
+    const kvs_model_config *c = &m->config;
+
+    return 2 * w->layers * tokens + 2 * w->head +
+           2 * (double)c->layers * (double)c->dim * tokens * tokens;
 }
 
 /* ---- rounds ---- */
@@ -209,17 +274,16 @@ static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds
 static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const int counts = b->rounds > 0;
-    double seconds;
 
     if (b->options.generate > 0) {
-        TRY(generate(b, c, &seconds, err));
+        TRY(generate(b, c, &c->token, err));
         if (counts)
-            TRY(kvsi_samples_add(&c->tokens, seconds, err));
+            TRY(kvsi_samples_add(&c->tokens, c->token, err));
     }
     if (b->options.prompt > 0) {
-        TRY(read_prompt(b, c, &seconds, err));
+        TRY(read_prompt(b, c, &c->prompt, err));
         if (counts)
-            TRY(kvsi_samples_add(&c->prompts, seconds, err));
+            TRY(kvsi_samples_add(&c->prompts, c->prompt, err));
     }
     return KVS_OK;
 }
@@ -227,8 +291,12 @@ static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 /* Runs after the first round, so that the memory measured is that of one model. */
 static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
+    const weights matrices = count_weights(b->measured.model);
+
     b->peak_rss = kvsi_memory_peak();
-    kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
+    kvsi_peaks_init(&b->peaks,
+                    kvsi_products_of(b->rt->ops->name, KVSI_PRECISION_F32, main_type(&matrices)),
+                    b->rt->threads);
     b->values = kvsi_probe_values(READ_VALUES);
     if (!b->values)
         return kvsi_no_memory(err, "%d values to read", READ_VALUES);
@@ -236,19 +304,33 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
                                 : KVS_OK;
 }
 
+static kvs_status add_ratios(kvs_bench_inference *b, kvs_err *err)
+{
+    if (b->options.prompt > 0)
+        TRY(kvsi_samples_add(&b->prompt_ratios, b->measured.prompt / b->unshifted.prompt, err));
+    if (b->options.generate > 0)
+        TRY(kvsi_samples_add(&b->token_ratios, b->measured.token / b->unshifted.token, err));
+    return KVS_OK;
+}
+
 kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
 {
     kvs_bench_inference *b = bench;
 
     NEED(bench);
-    if (b->rounds > 0)
-        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_VALUES), err));
+    if (b->rounds > 0) {
+        TRY(kvsi_samples_add(
+            &b->reads, kvsi_probe_read(b->rt->ops, b->rt->threads, b->values, READ_VALUES), err));
+        TRY(kvsi_peaks_measure(&b->peaks, 1, NULL, err));
+    }
     for (size_t turn = 0; turn < 2; turn++) {
         contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
 
         if (c->model)
             TRY(run(b, c, err));
     }
+    if (b->rounds > 0 && b->unshifted.model)
+        TRY(add_ratios(b, err));
     if (b->rounds == 0) {
         TRY(prepare_comparison(b, err));
         if (b->unshifted.model)
@@ -260,30 +342,6 @@ kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
 
 /* ---- results ---- */
 
-static double linear_bytes(const kvsi_linear *linear)
-{
-    double bytes = 0;
-
-    for (size_t i = 0; i < linear->parts; i++)
-        bytes += (double)kvsi_dtype_bytes(linear->part[i].type,
-                                          linear->part[i].rows * linear->part[i].cols);
-    return bytes;
-}
-
-static double weight_bytes(const kvs_model *m)
-{
-    const kvsi_matrix *head = &m->matrices.head;
-    double bytes = head->data ? (double)kvsi_dtype_bytes(head->type, head->rows * head->cols) : 0;
-
-    for (size_t l = 0; l < m->config.layers; l++) {
-        const kvsi_layer_matrices *layer = &m->matrices.layers[l];
-
-        bytes += linear_bytes(&layer->qkv) + linear_bytes(&layer->o) + linear_bytes(&layer->up) +
-                 linear_bytes(&layer->down);
-    }
-    return bytes;
-}
-
 kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_inference *bench,
                                    kvs_err *err)
 {
@@ -291,10 +349,12 @@ kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_
     const kvs_model *m;
     double keys, halves;
     kvs_model_sizes sizes;
+    weights matrices;
 
     NEED(bench);
     NEED(out);
     m = b->measured.model;
+    matrices = count_weights(m);
     keys = (double)b->options.depth + (double)b->options.generate / 2;
     halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
     if (b->rounds < 2)
@@ -306,8 +366,12 @@ kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_
         .generate = kvsi_samples_times(&b->measured.tokens),
         .unshifted_prompt = kvsi_samples_times(&b->unshifted.prompts),
         .unshifted_generate = kvsi_samples_times(&b->unshifted.tokens),
+        .prompt_shift_cost = kvsi_samples_times(&b->prompt_ratios).median - 1,
+        .generate_shift_cost = kvsi_samples_times(&b->token_ratios).median - 1,
+        .prompt_flops = prompt_flops(m, &matrices, (double)b->options.prompt),
+        .peaks = kvsi_peaks_get(&b->peaks),
         .read = kvsi_samples_rates(&b->reads),
-        .weight_bytes = weight_bytes(m),
+        .weight_bytes = matrices.bytes,
         .load = b->load,
         .start_rss = b->start_rss,
         .peak_rss = b->peak_rss,

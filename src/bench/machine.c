@@ -1,4 +1,4 @@
-/* Measures the machine: multiply-adds, matrix products, reading from memory. */
+/* Measures the machine: its arithmetic units, matrix products, reading from memory. */
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/memory.h"
@@ -52,11 +52,24 @@ static kvs_status list_gemms(kvs_bench_machine *m, kvs_err *err)
     return KVS_OK;
 }
 
+static void list_units(kvs_bench_machine *m)
+{
+    const kvsi_unit *unit;
+
+    for (; m->units < KVS_BENCH_UNITS_MAX && (unit = kvsi_unit_at(m->units)) != NULL; m->units++)
+        m->unit_at[m->units] = (kvs_bench_unit){.name = unit->name,
+                                                .integers = unit->operands == KVSI_OPERANDS_INTEGER,
+                                                .missing = kvsi_unit_lacks(unit)};
+}
+
 /* ---- measuring them ---- */
 
 typedef struct bench {
     kvsi_context context;
-    kvsi_probe all, one;
+    kvsi_products products;
+    kvsi_probe all, one; /* their unit, on all threads and on one */
+    kvsi_probe unit[KVS_BENCH_UNITS_MAX];
+    kvsi_samples rate[KVS_BENCH_UNITS_MAX];
     kvsi_samples peak, peak_one, read;
     struct {
         kvsi_samples peak, forward, backward_input, backward_weight;
@@ -119,12 +132,17 @@ static kvs_status measure(kvsi_samples *samples, bench *b, const kvs_bench_gemm 
 
 static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
 {
-    TRY(kvsi_samples_add(&b->peak_one, kvsi_probe_peak(&b->one), err));
-    TRY(kvsi_samples_add(&b->read, kvsi_probe_read(&b->all, b->far, READ_BYTES / sizeof(real)),
-                         err));
+    TRY(kvsi_samples_add(&b->peak_one, kvsi_probe_peak(&b->one) / b->products.cost, err));
+    TRY(kvsi_samples_add(
+        &b->read,
+        kvsi_probe_read(b->context.ops, b->context.threads, b->far, READ_BYTES / sizeof(real)),
+        err));
+    for (size_t i = 0; i < m->units; i++)
+        if (!m->unit_at[i].missing)
+            TRY(kvsi_samples_add(&b->rate[i], kvsi_probe_peak(&b->unit[i]), err));
     for (size_t i = 0; i < m->gemms; i++) {
         const kvs_bench_gemm *g = &m->gemm[i];
-        const double peak = kvsi_probe_peak(&b->all);
+        const double peak = kvsi_probe_peak(&b->all) / b->products.cost;
 
         TRY(kvsi_samples_add(&b->peak, peak, err));
         TRY(kvsi_samples_add(&b->gemm[i].peak, peak, err));
@@ -137,7 +155,7 @@ static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
 
 /* ---- kvs_bench_machine_run ---- */
 
-static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
+static kvs_status make(bench *b, kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
     const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* enough for products */
     size_t x = 0, y = 0, w = 0;
@@ -157,8 +175,13 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     b->far = rt->ops->alloc(&b->context, READ_BYTES);
     if (!b->context.workspace || !b->x || !b->y || !b->w || !b->values || !b->far)
         return kvsi_no_memory(err, "an array of %zu MiB", READ_BYTES >> 20);
-    kvsi_probe_init(&b->all, rt->ops, rt->threads);
-    kvsi_probe_init(&b->one, rt->ops, 1);
+    b->products = kvsi_products_of(rt->ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE);
+    m->unit = b->products.name;
+    kvsi_probe_init(&b->all, b->products.unit, rt->threads);
+    kvsi_probe_init(&b->one, b->products.unit, 1);
+    for (size_t i = 0; i < m->units; i++)
+        if (!m->unit_at[i].missing)
+            kvsi_probe_init(&b->unit[i], kvsi_unit_at(i), rt->threads);
     return KVS_OK;
 }
 
@@ -167,6 +190,8 @@ static void collect(kvs_bench_machine *m, const bench *b)
     m->peak = kvsi_samples_rates(&b->peak);
     m->peak_one = kvsi_samples_rates(&b->peak_one);
     m->read = kvsi_samples_rates(&b->read);
+    for (size_t i = 0; i < m->units; i++)
+        m->unit_at[i].rate = kvsi_samples_rates(&b->rate[i]);
     for (size_t i = 0; i < m->gemms; i++) {
         m->gemm[i].peak = kvsi_samples_rates(&b->gemm[i].peak);
         m->gemm[i].forward = kvsi_samples_rates(&b->gemm[i].forward);
@@ -182,6 +207,8 @@ static void release(bench *b, const kvs_runtime *rt)
     kvsi_samples_release(&b->peak);
     kvsi_samples_release(&b->peak_one);
     kvsi_samples_release(&b->read);
+    for (size_t i = 0; i < KVS_BENCH_UNITS_MAX; i++)
+        kvsi_samples_release(&b->rate[i]);
     for (size_t i = 0; i < KVS_BENCH_GEMMS_MAX; i++) {
         kvsi_samples_release(&b->gemm[i].peak);
         kvsi_samples_release(&b->gemm[i].forward);
@@ -211,6 +238,7 @@ kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt, 
     b = kvsi_alloc(1, sizeof *b);
     if (!b)
         return kvsi_no_memory(err, "a bench");
+    list_units(&found);
     TRY_OUT(list_gemms(&found, err));
     TRY_OUT(make(b, &found, rt, err));
     for (size_t i = 0; i < rounds; i++)

@@ -12,8 +12,8 @@ typedef struct kvsi_samples {
 } kvsi_samples;
 
 kvs_status kvsi_samples_add(kvsi_samples *samples, double value, kvs_err *err);
-kvs_spread
-kvsi_samples_times(const kvsi_samples *samples); /* best = smallest; NaN if there are none */
+/* best = smallest; NaN if there are none */
+kvs_spread kvsi_samples_times(const kvsi_samples *samples);
 kvs_spread kvsi_samples_rates(const kvsi_samples *samples); /* best = largest */
 void kvsi_samples_release(kvsi_samples *samples);
 

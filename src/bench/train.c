@@ -32,8 +32,8 @@ struct kvs_bench_training {
     int alone; /* the model without the shift is not measured */
     kvs_train_config train;
     kvs_data *task;
-    kvsi_probe probe;
-    kvsi_samples peaks;
+    kvsi_peaks peaks;
+    kvsi_samples ratios; /* of the steps with and without the shift, in the same round */
     contender measured, unshifted;
     size_t rounds; /* warm-up included */
     double peak_rss, loss_first, loss_last;
@@ -112,7 +112,8 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     TRY_OUT(
         kvsi_repeat_task_create(&b->task, &b->model, options->profile ? &b->profile : NULL, err));
     TRY_OUT(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
-    kvsi_probe_init(&b->probe, rt->ops, rt->threads);
+    kvsi_peaks_init(&b->peaks, kvsi_products_of(rt->ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE),
+                    rt->threads);
     *out = b;
     b = NULL;
 out:
@@ -127,7 +128,8 @@ void kvs_bench_training_free(kvs_bench_training *bench)
     contender_release(&bench->measured);
     contender_release(&bench->unshifted);
     kvs_data_free(bench->task);
-    kvsi_samples_release(&bench->peaks);
+    kvsi_peaks_release(&bench->peaks);
+    kvsi_samples_release(&bench->ratios);
     kvsi_free(bench);
 }
 
@@ -178,14 +180,14 @@ kvs_status kvs_bench_training_round(kvs_bench_round *out, kvs_bench_training *be
     TRY(add_unshifted(bench, err));
     if (bench->rounds == KVS_BENCH_WARMUP)
         kvsi_profile_reset(&bench->profile);
-    round.peak = kvsi_probe_peak(&bench->probe);
-    if (counts)
-        TRY(kvsi_samples_add(&bench->peaks, round.peak, err));
+    TRY(kvsi_peaks_measure(&bench->peaks, counts, &round.peak, err));
     for (size_t turn = 0; turn < 2; turn++)
         if ((bench->rounds + turn) % 2 == 0)
             TRY(step(&bench->measured, counts, &round.seconds, &round.loss, err));
         else if (bench->unshifted.trainer)
             TRY(step(&bench->unshifted, counts, &round.unshifted_seconds, &ignored, err));
+    if (counts && bench->unshifted.trainer)
+        TRY(kvsi_samples_add(&bench->ratios, round.seconds / round.unshifted_seconds, err));
     if (bench->rounds == 0) {
         bench->loss_first = round.loss;
         bench->peak_rss = kvsi_memory_peak();
@@ -216,7 +218,8 @@ kvs_status kvs_bench_training_get(kvs_bench_train_result *out, const kvs_bench_t
         .flops = b->measured.plan.flops_per_token * b->measured.plan.tokens_per_step,
         .step = kvsi_samples_times(&b->measured.times),
         .unshifted = kvsi_samples_times(&b->unshifted.times),
-        .peak = kvsi_samples_rates(&b->peaks),
+        .shift_cost = kvsi_samples_times(&b->ratios).median - 1,
+        .peaks = kvsi_peaks_get(&b->peaks),
         .peak_rss = b->peak_rss,
         .planned_bytes = (double)b->measured.plan.total_bytes,
         .unshifted_planned_bytes = (double)b->unshifted.plan.total_bytes,

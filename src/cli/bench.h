@@ -30,6 +30,11 @@ kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_
 json_t *kvsi_bench_json(const char *bench, const kvs_runtime *rt, json_t *rest);
 void kvsi_bench_print_runtime(const kvs_runtime *rt);
 
+/* Adds the units, their peaks, and the fractions of them that `rate` is. */
+void kvsi_bench_add_peaks(json_t *value, const kvs_bench_peaks *peaks, double rate);
+/* Ends a line with the fractions: "62.0 % of the peak of fma-256 (230.1 GFLOP/s)" ... */
+void kvsi_bench_print_fractions(const kvs_bench_peaks *peaks, double rate);
+
 /* Decimal units: 1e9 and 1e6, not powers of two. */
 double kvsi_bench_giga(double x);
 double kvsi_bench_mega(double x);

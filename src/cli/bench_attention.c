@@ -56,21 +56,20 @@ static json_t *part_to_json(double flops, kvs_spread seconds, double peak)
 static json_t *to_json(const kvs_bench_attention *a, const kvs_runtime *rt, const settings *s)
 {
     const kvs_bench_attention_options *o = &s->bench;
-    const double peak = a->peak.median, flops = a->forward_flops + a->backward_flops;
+    const double peak = a->peaks.rate.median, flops = a->forward_flops + a->backward_flops;
+    json_t *value = json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "length",
+                              (json_int_t)o->length, "head_size", (json_int_t)o->head_size, "heads",
+                              (json_int_t)o->heads, "kv_heads", (json_int_t)o->kv_heads, "shift",
+                              s->shift, "rounds", (json_int_t)o->rounds, "forward",
+                              part_to_json(a->forward_flops, a->forward, peak), "backward",
+                              part_to_json(a->backward_flops, a->backward, peak), "both",
+                              part_to_json(flops, a->both, peak), "start_rss_mb",
+                              kvsi_json_number(kvsi_bench_mega(a->start_rss)), "peak_rss_mb",
+                              kvsi_json_number(kvsi_bench_mega(a->peak_rss)));
 
-    return kvsi_bench_json(
-        "attention", rt,
-        json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o}",
-                  "length", (json_int_t)o->length, "head_size", (json_int_t)o->head_size, "heads",
-                  (json_int_t)o->heads, "kv_heads", (json_int_t)o->kv_heads, "shift", s->shift,
-                  "rounds", (json_int_t)o->rounds, "forward",
-                  part_to_json(a->forward_flops, a->forward, peak), "backward",
-                  part_to_json(a->backward_flops, a->backward, peak), "both",
-                  part_to_json(flops, a->both, peak), "peak_gflops", kvsi_bench_giga(peak),
-                  "peak_gflops_best", kvsi_bench_giga(a->peak.best), "fraction_of_peak",
-                  flops / a->both.median / peak, "start_rss_mb",
-                  kvsi_json_number(kvsi_bench_mega(a->start_rss)), "peak_rss_mb",
-                  kvsi_json_number(kvsi_bench_mega(a->peak_rss))));
+    if (value)
+        kvsi_bench_add_peaks(value, &a->peaks, flops / a->both.median);
+    return kvsi_bench_json("attention", rt, value);
 }
 
 static void print_part(const char *name, double flops, kvs_spread seconds, double peak)
@@ -84,7 +83,7 @@ static void print_part(const char *name, double flops, kvs_spread seconds, doubl
 static void print_people(const kvs_bench_attention *a, const kvs_runtime *rt, const settings *s)
 {
     const kvs_bench_attention_options *o = &s->bench;
-    const double peak = a->peak.median;
+    const double peak = a->peaks.rate.median;
 
     kvsi_bench_print_runtime(rt);
     printf("%-12s%zu tokens, %zu heads of %zu, %zu of keys and values, shift %s\n", "attention",
@@ -92,8 +91,8 @@ static void print_people(const kvs_bench_attention *a, const kvs_runtime *rt, co
     print_part("forward", a->forward_flops, a->forward, peak);
     print_part("backward", a->backward_flops, a->backward, peak);
     print_part("both", a->forward_flops + a->backward_flops, a->both, peak);
-    printf("%-12s%.1f GFLOP/s (best %.1f)\n", "peak", kvsi_bench_giga(peak),
-           kvsi_bench_giga(a->peak.best));
+    printf("%-12s%.1f GFLOP/s (best %.1f), %s\n", "peak", kvsi_bench_giga(peak),
+           kvsi_bench_giga(a->peaks.rate.best), a->peaks.unit);
     printf("%-12s%.1f MB resident at most, %.1f at the start\n", "memory",
            kvsi_bench_mega(a->peak_rss), kvsi_bench_mega(a->start_rss));
 }

@@ -64,12 +64,17 @@ static const kvsi_command_options options = {
     .command = "kvshift bench infer",
     .purpose = "Measures prompts and generation against the memory bandwidth of the machine in the "
                "same rounds.  With --shift, the same model without shift is measured in turns.",
-    .notes =
-        "A model with random weights or a converted type is first written to a folder in "
-        "TMPDIR, and removed\nafterwards.  bytes_per_token counts the matrices that a token is "
-        "multiplied with, divided among the\nsequences of a batch, and the KV cache; "
-        "read_gb_s is the rate at which generation reads them.  Rates\nare those of the "
-        "median round.",
+    .notes = "A model with random weights or a converted type is first written to a folder in "
+             "TMPDIR, and\n"
+             "removed afterwards.  bytes_per_token counts the matrices that a token is multiplied "
+             "with, divided\n"
+             "among the sequences of a batch, and the KV cache; read_gb_s is the rate at which "
+             "generation reads\n"
+             "them.  The fractions of peaks are those of prompts; the unit is the one that "
+             "multiplies the type\n"
+             "of most weights.  Rates are those of the median round; overheads are medians of the "
+             "ratios of each\n"
+             "round.",
     .tables = KVSI_OPTIONS(rows),
 };
 
@@ -185,16 +190,17 @@ static double generation_rate(const settings *s, kvs_spread seconds)
 static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, const settings *s)
 {
     const double rate = generation_rate(s, r->generate);
+    const double prompt_flops = r->prompt_flops / r->prompt.median;
     json_t *value = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:f, "
-        "s:f, "
-        "s:f, s:o, s:o}",
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, "
+        "s:f, s:f, s:f, s:o, s:o}",
         "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
         s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "prompt",
         (json_int_t)s->prompt, "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth,
         "batch", (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
         kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
-        kvsi_json_number((double)s->prompt / r->prompt.best), "gen_tok_s", kvsi_json_number(rate),
+        kvsi_json_number((double)s->prompt / r->prompt.best), "prompt_gflops",
+        kvsi_json_number(kvsi_bench_giga(prompt_flops)), "gen_tok_s", kvsi_json_number(rate),
         "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",
         kvsi_bench_mega(r->weight_bytes), "bytes_per_token", r->bytes_per_token, "read_gb_s",
         kvsi_json_number(kvsi_bench_giga(r->bytes_per_token * rate)), "machine_read_gb_s",
@@ -202,19 +208,20 @@ static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, c
         "load_ms", 1e3 * r->load, "peak_rss_mb", kvsi_json_number(kvsi_bench_mega(r->peak_rss)),
         "start_rss_mb", kvsi_json_number(kvsi_bench_mega(r->start_rss)));
 
-    if (!isnan(r->unshifted_generate.median))
-        json_object_set_new(value, "overhead_vs_vanilla",
-                            json_real(r->generate.median / r->unshifted_generate.median - 1));
-    if (!isnan(r->unshifted_prompt.median))
-        json_object_set_new(value, "prompt_overhead_vs_vanilla",
-                            json_real(r->prompt.median / r->unshifted_prompt.median - 1));
+    if (!value)
+        return NULL;
+    kvsi_bench_add_peaks(value, &r->peaks, prompt_flops);
+    if (!isnan(r->generate_shift_cost))
+        json_object_set_new(value, "overhead_vs_vanilla", json_real(r->generate_shift_cost));
+    if (!isnan(r->prompt_shift_cost))
+        json_object_set_new(value, "prompt_overhead_vs_vanilla", json_real(r->prompt_shift_cost));
     return kvsi_bench_json("infer", rt, value);
 }
 
-static void print_overhead(kvs_spread with, kvs_spread without)
+static void print_overhead(double shift_cost)
 {
-    if (!isnan(without.median))
-        printf("; the shift costs %+.2f %%", 100 * (with.median / without.median - 1));
+    if (!isnan(shift_cost))
+        printf("; the shift costs %+.2f %%", 100 * shift_cost);
     putchar('\n');
 }
 
@@ -225,9 +232,13 @@ static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt,
            s->dtype ? s->dtype : "as it is", s->shift ? s->shift : "as it is",
            kvsi_bench_mega(r->weight_bytes), 1e3 * r->load);
     if (s->prompt > 0) {
+        const double rate = r->prompt_flops / r->prompt.median;
+
         printf("%-12s%.1f tokens/s (best %.1f), %zu tokens", "prompt", prompt_rate(s, r->prompt),
                (double)s->prompt / r->prompt.best, s->prompt);
-        print_overhead(r->prompt, r->unshifted_prompt);
+        print_overhead(r->prompt_shift_cost);
+        printf("%-12s%.1f GFLOP/s, ", "", kvsi_bench_giga(rate));
+        kvsi_bench_print_fractions(&r->peaks, rate);
     }
     if (s->generate > 0) {
         const double rate = generation_rate(s, r->generate);
@@ -235,7 +246,7 @@ static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt,
 
         printf("%-12s%.1f tokens/s (best %.1f), %zu tokens after %zu, %zu at a time", "generation",
                rate, (double)s->batch / r->generate.best, s->generate, s->depth, s->batch);
-        print_overhead(r->generate, r->unshifted_generate);
+        print_overhead(r->generate_shift_cost);
         printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB per token\n",
                "reading", kvsi_bench_giga(read), 100 * read / r->read.median,
                kvsi_bench_giga(r->read.median), kvsi_bench_giga(r->read.best),

@@ -19,12 +19,12 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift bench machine",
-    .purpose = "Measures the limits of this machine: multiply-adds on registers, reading an array "
-               "much larger than the caches, and the matrix products of training, each right after "
-               "a measurement of the peak.",
-    .notes = "Rates are medians over the rounds.  GFLOP/s are 1e9 operations per second, "
-             "a\nmultiply-add "
-             "being two; GB/s are 1e9 bytes per second.",
+    .purpose = "Measures the limits of this machine: the products of every arithmetic unit on "
+               "registers, reading an array much larger than the caches, and the matrix products "
+               "of training, each right after a measurement of the peak.",
+    .notes = "Rates are medians over the rounds.  GFLOP/s are 1e9 operations per second, a product "
+             "and its\naddition being two, GOP/s the same of integers; GB/s are 1e9 bytes per "
+             "second.  The peak is that of\nthe unit that multiplies float32 at this CPU level.",
     .tables = KVSI_OPTIONS(rows),
 };
 
@@ -47,6 +47,21 @@ static json_t *rates_to_json(const kvs_bench_gemm *g)
                      fraction_of(g));
 }
 
+static json_t *units_to_json(const kvs_bench_machine *m)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < m->units; i++) {
+        const kvs_bench_unit *u = &m->unit_at[i];
+
+        json_array_append_new(list, json_pack("{s:s, s:o, s:b, s:s?}", "name", u->name,
+                                              u->integers ? "gops" : "gflops",
+                                              kvsi_json_number(kvsi_bench_giga(u->rate.median)),
+                                              "usable", !u->missing, "reason", u->missing));
+    }
+    return list;
+}
+
 static json_t *to_json(const kvs_bench_machine *m, const kvs_runtime *rt, const settings *s)
 {
     json_t *gemms = json_object();
@@ -59,23 +74,40 @@ static json_t *to_json(const kvs_bench_machine *m, const kvs_runtime *rt, const 
     }
     return kvsi_bench_json(
         "machine", rt,
-        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "rounds", (json_int_t)s->rounds,
-                  "peak_gflops", kvsi_bench_giga(m->peak.median), "peak_gflops_best",
+        json_pack("{s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "rounds",
+                  (json_int_t)s->rounds, "unit", m->unit, "peak_gflops",
+                  kvsi_bench_giga(m->peak.median), "peak_gflops_best",
                   kvsi_bench_giga(m->peak.best), "peak_gflops_one_thread",
                   kvsi_bench_giga(m->peak_one.median), "peak_gflops_one_thread_best",
                   kvsi_bench_giga(m->peak_one.best), "read_gb_per_s",
                   kvsi_bench_giga(m->read.median), "read_gb_per_s_best",
-                  kvsi_bench_giga(m->read.best), "gemm", gemms));
+                  kvsi_bench_giga(m->read.best), "units", units_to_json(m), "gemm", gemms));
+}
+
+static void print_units(const kvs_bench_machine *m)
+{
+    for (size_t i = 0; i < m->units; i++) {
+        const kvs_bench_unit *u = &m->unit_at[i];
+
+        if (u->missing)
+            printf("  %-14s%10s %s\n", u->name, "-", u->missing);
+        else
+            printf("  %-14s%10.1f %s (best %.1f)\n", u->name, kvsi_bench_giga(u->rate.median),
+                   u->integers ? "GOP/s" : "GFLOP/s", kvsi_bench_giga(u->rate.best));
+    }
 }
 
 static void print_people(const kvs_bench_machine *m, const kvs_runtime *rt)
 {
     kvsi_bench_print_runtime(rt);
-    printf("%-12s%.1f GFLOP/s on all threads (best %.1f), %.1f on one (best %.1f)\n", "peak",
-           kvsi_bench_giga(m->peak.median), kvsi_bench_giga(m->peak.best),
+    printf("%-12s%s, %.1f GFLOP/s on all threads (best %.1f), %.1f on one (best %.1f)\n", "peak",
+           m->unit, kvsi_bench_giga(m->peak.median), kvsi_bench_giga(m->peak.best),
            kvsi_bench_giga(m->peak_one.median), kvsi_bench_giga(m->peak_one.best));
-    printf("%-12s%.1f GB/s on all threads (best %.1f)\n\n", "read", kvsi_bench_giga(m->read.median),
+    printf("%-12s%.1f GB/s on all threads (best %.1f)\n", "read", kvsi_bench_giga(m->read.median),
            kvsi_bench_giga(m->read.best));
+    printf("%-12son all threads\n", "units");
+    print_units(m);
+    putchar('\n');
     printf("%-17s%-18s%9s%9s%9s%9s\n", "GFLOP/s of", "tokens x out x in", "forward", "d input",
            "d weight", "of peak");
     for (size_t i = 0; i < m->gemms; i++) {

@@ -58,7 +58,8 @@ static const kvsi_command_options options = {
         "Operations per step: 6 x weights of matrices (head included) x tokens, and 6 x layers "
         "x width x\nlength squared for each sequence; recomputation is not counted.  Rates and "
         "fractions are those of\nthe median step and the median peak; overhead_vs_vanilla is "
-        "the ratio of the median steps with and\nwithout shift, minus 1.\n\n"
+        "the median over the rounds of the ratio\nof both steps, with and without shift, minus "
+        "1.\n\n"
         "--paced is for measuring other programs in turns (bench/vs_pytorch): there are no "
         "steps without\nshift, and the result is printed at the end of the input.",
     .tables = KVSI_OPTIONS(rows),
@@ -114,16 +115,11 @@ static json_t *times_to_json(kvs_spread seconds)
     return json_pack("{s:f, s:f}", "best", 1e3 * seconds.best, "median", 1e3 * seconds.median);
 }
 
-static double overhead(const kvs_bench_train_result *r)
-{
-    return r->step.median / r->unshifted.median - 1;
-}
-
 static void add_unshifted(json_t *value, const kvs_bench_train_result *r)
 {
     if (isnan(r->unshifted.median))
         return;
-    json_object_set_new(value, "overhead_vs_vanilla", json_real(overhead(r)));
+    json_object_set_new(value, "overhead_vs_vanilla", json_real(r->shift_cost));
     json_object_set_new(value, "overhead_vs_vanilla_best",
                         json_real(r->step.best / r->unshifted.best - 1));
     json_object_set_new(value, "vanilla_step_ms", times_to_json(r->unshifted));
@@ -134,23 +130,20 @@ static void add_unshifted(json_t *value, const kvs_bench_train_result *r)
 static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
                        const kvs_bench_train_options *o, const settings *s)
 {
-    const double rate = r->flops / r->step.median, peak = r->peak.median;
+    const double rate = r->flops / r->step.median;
     json_t *value = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, "
-        "s:f, "
-        "s:f}",
-        "model", s->model, "shift", s->shift, "batch", (json_int_t)o->batch, "length",
-        (json_int_t)o->length, "steps", (json_int_t)r->rounds, "recompute", s->recompute,
-        "profiled", s->profile, "tokens_per_s", r->tokens / r->step.median, "step_ms",
-        times_to_json(r->step), "gflops", kvsi_bench_giga(rate), "peak_gflops",
-        kvsi_bench_giga(peak), "fraction_of_peak", rate / peak, "gflops_best",
-        kvsi_bench_giga(r->flops / r->step.best), "peak_gflops_best", kvsi_bench_giga(r->peak.best),
-        "fraction_of_peak_best", r->flops / r->step.best / r->peak.best, "peak_rss_mb",
+        "{s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:f, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:f}", "model",
+        s->model, "shift", s->shift, "batch", (json_int_t)o->batch, "length", (json_int_t)o->length,
+        "steps", (json_int_t)r->rounds, "recompute", s->recompute, "profiled", s->profile,
+        "tokens_per_s", r->tokens / r->step.median, "step_ms", times_to_json(r->step), "gflops",
+        kvsi_bench_giga(rate), "gflops_best", kvsi_bench_giga(r->flops / r->step.best),
+        "fraction_of_peak_best", r->flops / r->step.best / r->peaks.rate.best, "peak_rss_mb",
         kvsi_json_number(kvsi_bench_mega(r->peak_rss)), "planned_mb",
         kvsi_bench_mega(r->planned_bytes), "loss_first", r->loss_first, "loss_last", r->loss_last);
 
     if (value) {
         json_object_set_new(value, "precision", json_string(s->precision));
+        kvsi_bench_add_peaks(value, &r->peaks, rate);
         add_unshifted(value, r);
         if (r->ops > 0)
             json_object_set_new(value, "profile", profile_to_json(r));
@@ -181,18 +174,18 @@ static void print_profile(const kvs_bench_train_result *r)
 static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
                          const kvs_bench_train_options *o, const settings *s)
 {
-    const double rate = r->flops / r->step.median, peak = r->peak.median;
+    const double rate = r->flops / r->step.median;
 
     kvsi_bench_print_runtime(rt);
     printf("%-12s%s, shift %s, %s, %zu x %zu tokens, %.1f MFLOP per token\n", "model", s->model,
            s->shift, s->precision, o->batch, o->length, kvsi_bench_mega(r->flops / r->tokens));
     printf("%-12s%.2f ms (best %.2f), %.0f tokens/s, %zu steps\n", "step", 1e3 * r->step.median,
            1e3 * r->step.best, r->tokens / r->step.median, r->rounds);
-    printf("%-12s%.1f GFLOP/s, %.1f %% of the peak of %.1f\n", "rate", kvsi_bench_giga(rate),
-           100 * rate / peak, kvsi_bench_giga(peak));
+    printf("%-12s%.1f GFLOP/s, ", "rate", kvsi_bench_giga(rate));
+    kvsi_bench_print_fractions(&r->peaks, rate);
     if (!isnan(r->unshifted.median))
         printf("%-12s%.2f ms (best %.2f): the shift costs %+.2f %%\n", "unshifted",
-               1e3 * r->unshifted.median, 1e3 * r->unshifted.best, 100 * overhead(r));
+               1e3 * r->unshifted.median, 1e3 * r->unshifted.best, 100 * r->shift_cost);
     printf("%-12s%.1f MB resident at most, %.1f planned\n", "memory", kvsi_bench_mega(r->peak_rss),
            kvsi_bench_mega(r->planned_bytes));
     printf("%-12s%.6f at first, %.6f at last\n", "loss", r->loss_first, r->loss_last);

@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 
 #include <stdio.h>
+#include <string.h>
 
 kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_err *err)
 {
@@ -34,6 +35,31 @@ void kvsi_bench_print_runtime(const kvs_runtime *rt)
 
     printf("%-12s%d thread%s, CPU level %s, %s\n", "run", threads, threads == 1 ? "" : "s",
            kvs_runtime_cpu_level(rt), KVSI_CLI_BLAS);
+}
+
+void kvsi_bench_add_peaks(json_t *value, const kvs_bench_peaks *peaks, double rate)
+{
+    json_object_set_new(value, "unit", json_string(peaks->unit));
+    json_object_set_new(value, "peak_gflops", json_real(kvsi_bench_giga(peaks->rate.median)));
+    json_object_set_new(value, "peak_gflops_best", json_real(kvsi_bench_giga(peaks->rate.best)));
+    json_object_set_new(value, "fraction_of_peak", kvsi_json_number(rate / peaks->rate.median));
+    json_object_set_new(value, "f32_unit", json_string(peaks->f32_unit));
+    json_object_set_new(value, "f32_peak_gflops",
+                        json_real(kvsi_bench_giga(peaks->f32_rate.median)));
+    json_object_set_new(value, "fraction_of_f32_peak",
+                        kvsi_json_number(rate / peaks->f32_rate.median));
+}
+
+void kvsi_bench_print_fractions(const kvs_bench_peaks *peaks, double rate)
+{
+    const double peak = peaks->rate.median, f32 = peaks->f32_rate.median;
+
+    printf("%.1f %% of the peak of %s, %.1f", 100 * rate / peak, peaks->unit,
+           kvsi_bench_giga(peak));
+    if (strcmp(peaks->unit, peaks->f32_unit) != 0)
+        printf("; %.1f %% of that of %s, %.1f", 100 * rate / f32, peaks->f32_unit,
+               kvsi_bench_giga(f32));
+    putchar('\n');
 }
 
 double kvsi_bench_giga(double x)

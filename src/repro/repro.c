@@ -144,17 +144,20 @@ static double run_seconds(const kvsi_planned *run, double peak)
 
 double kvs_repro_seconds(const kvs_repro *repro)
 {
+    kvsi_products products;
     kvsi_probe *probe;
     double peak = 0, seconds = 0;
 
     if (!repro)
         return NAN;
+    products = kvsi_products_of(repro->alone.ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE);
     probe = kvsi_alloc(1, sizeof *probe);
     if (!probe)
         return NAN;
-    kvsi_probe_init(probe, repro->alone.ops, repro->alone.threads);
+    kvsi_probe_init(probe, products.unit, repro->alone.threads);
     for (int i = 0; i < PROBES; i++)
-        peak = fmax(peak, kvsi_probe_peak(probe)); /* other processes make some lower */
+        /* other processes make some lower */
+        peak = fmax(peak, kvsi_probe_peak(probe) / products.cost);
     kvsi_free(probe);
     for (size_t i = 0; i < repro->plan.count; i++)
         if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)

@@ -38,11 +38,12 @@ grep -q '^model       tiny, shift none, 4 x 128 tokens' out || fail "train print
 "$KVSHIFT" bench attention --len 1024 --head-size 64 --heads 4 --kv-heads 2 --rounds 5 --json >att.json
 "$KVSHIFT" bench machine --rounds 1 --json >machine.json
 has_keys kv.json model shift threads tokens_per_s step_ms best median gflops peak_gflops \
-    fraction_of_peak peak_rss_mb loss_first loss_last overhead_vs_vanilla profile share other \
+    fraction_of_peak unit f32_unit f32_peak_gflops fraction_of_f32_peak peak_rss_mb loss_first \
+    loss_last overhead_vs_vanilla profile share other \
     attention_forward "linear_backward_weight gate_up" adamw data
-has_keys machine.json peak_gflops peak_gflops_one_thread read_gb_per_s gemm "kvlm qkv" \
+has_keys machine.json unit peak_gflops peak_gflops_one_thread read_gb_per_s units gemm "kvlm qkv" \
     backward_weight_gflops
-has_keys att.json forward backward fraction_of_peak peak_rss_mb start_rss_mb
+has_keys att.json forward backward unit fraction_of_peak fraction_of_f32_peak peak_rss_mb start_rss_mb
 ! grep -q 'overhead\|profile"' none.json || fail "none.json has unexpected keys: $(cat none.json)"
 
 grep -q '"threads": 1' none.json || fail "--threads has no effect"
@@ -65,6 +66,17 @@ shares = {name: op["share"] for name, op in kv["profile"].items()}
 assert abs(sum(shares.values()) - 1) < 1e-9
 assert 0 <= shares["other"] < 0.1, shares["other"]
 assert machine["peak_gflops"] > 0 and machine["peak_gflops_one_thread"] > 0
+for found in (kv, none, att):
+    assert abs(found["fraction_of_f32_peak"] * found["f32_peak_gflops"] /
+               (found["fraction_of_peak"] * found["peak_gflops"]) - 1) < 1e-9
+# Every unit is listed: with a rate, or with the reason why this processor has none.
+units = {unit["name"]: unit for unit in machine["units"]}
+assert set(units) == {"vector-128", "fma-256", "fma-512", "vdpbf16ps", "amx-bf16", "vpmaddwd-256",
+                      "vpdpwssd-256", "vpdpwssd-512", "amx-int8"}, units
+for unit in units.values():
+    rate = unit["gops" if unit["name"].startswith("vp") or "int8" in unit["name"] else "gflops"]
+    assert (rate > 0 and not unit["reason"]) if unit["usable"] else (rate is None and unit["reason"])
+assert units[machine["unit"]]["usable"] and kv["unit"] == machine["unit"]
 PYTHON
 fi
 
@@ -94,7 +106,7 @@ done
 small=(--prompt 24 --gen 6 --depth 4 --rounds 2)
 TMPDIR=$work "$KVSHIFT" bench infer --model tiny --dtype q8_0 --shift kv "${small[@]}" --json >infer.json
 has_keys infer.json model dtype shift kv_cache prompt_tok_s gen_tok_s bytes_per_token read_gb_s \
-    machine_read_gb_s peak_rss_mb load_ms overhead_vs_vanilla prompt_overhead_vs_vanilla
+    unit prompt_gflops fraction_of_peak fraction_of_f32_peak machine_read_gb_s peak_rss_mb load_ms overhead_vs_vanilla prompt_overhead_vs_vanilla
 [[ -z $(find . -name 'kvshift-bench-*') ]] || fail "temporary models are left behind"
 "$KVSHIFT" bench infer --model saved "${small[@]}" --kv-cache f16 --batch 3 --json >f32.json
 TMPDIR=$work "$KVSHIFT" bench infer --model saved --dtype q4_0 "${small[@]}" >out
@@ -107,7 +119,10 @@ weights = 2 * (4 * 128 * 128 + 3 * 128 * 352) + 256 * 128
 keys = 7 * 2 * 2 * 128 * 4  # four tokens and half of six; two layers' keys and values
 assert abs(q8["bytes_per_token"] - (weights * 34 / 32 + keys)) < 1e-6, q8["bytes_per_token"]
 assert abs(f32["bytes_per_token"] - (weights * 4 / 3 + keys / 2)) < 1e-6, f32["bytes_per_token"]
+# a prompt of 24 tokens: layers, the head once, and attention
+flops = 2 * (weights - 256 * 128) * 24 + 2 * 256 * 128 + 2 * 2 * 128 * 24 * 24
 for found in (q8, f32):
+    assert abs(found["prompt_gflops"] * 1e9 / (flops * found["prompt_tok_s"] / 24) - 1) < 1e-9
     assert found["prompt_tok_s"] > 0 and found["gen_tok_s"] > 0 and found["load_ms"] > 0
     rate = found["bytes_per_token"] * found["gen_tok_s"]
     assert abs(found["read_gb_s"] * 1e9 / rate - 1) < 1e-9

@@ -1,33 +1,7 @@
-/* Measuring the machine at this level: arithmetic without memory, memory without arithmetic. */
+/* Measuring the memory: reading without other work. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
-
-/* Enough to hide the latency of two multiply-adds per cycle, few enough for 16 registers. */
-enum { CHAINS = 12 };
-
-static float burn(float start, size_t rounds)
-{
-    const vec factor = vec_all(0.999f), term = vec_all(1e-3f); /* stays between 0 and 1 */
-    vec chains[CHAINS], sum = {0};
-
-    for (int i = 0; i < CHAINS; i++)
-        chains[i] = vec_all(start + (float)i / CHAINS);
-    for (size_t round = 0; round < rounds; round++)
-        for (int i = 0; i < CHAINS; i++)
-            chains[i] = chains[i] * factor + term;
-    for (int i = 0; i < CHAINS; i++)
-        sum += chains[i];
-    return vec_sum(sum);
-}
-
-void LEVEL(multiply_add)(kvsi_context *c, float *sums, size_t parts, size_t rounds, double *flops)
-{
-    KVSI_PARALLEL_PIECES(c->threads, i, parts) {
-        sums[i] = burn((float)i / (float)parts, rounds);
-    }
-    *flops = 2.0 * VEC * CHAINS * (double)rounds * (double)parts;
-}
 
 static float sum_of(const float *x, size_t n)
 {
