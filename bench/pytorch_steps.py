@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Training steps of the paper's model in PyTorch, one per line of standard input.
 
-    pytorch_steps.py FOLDER --shift unfold|multiply|none [--threads N]
+    pytorch_steps.py FOLDER --shift unfold|multiply|none [--precision f32|bf16] [--threads N]
 
 FOLDER was written by 'kvshift bench train --save': config.json, model.safetensors and the batch.
 The model is written like Hugging Face's Llama, with fused attention and fused AdamW if this PyTorch
@@ -175,9 +175,10 @@ def make_optimizer(parameters):
         return torch.optim.AdamW(parameters, **settings), "plain"
 
 
-def train_step(model, optimizer, ids, targets):
+def train_step(model, optimizer, ids, targets, precision):
     optimizer.zero_grad(set_to_none=True)
-    loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten())
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -187,6 +188,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--shift", choices=list(SHIFTS), required=True)
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32",
+                        help="bf16: autocast to bfloat16 (default: f32)")
     parser.add_argument("--length", type=int, required=True, help="tokens per sequence")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
@@ -202,7 +205,7 @@ def main():
                       "attention": "fused" if FUSED_ATTENTION else "plain"}), flush=True)
     for _ in sys.stdin:
         started = time.perf_counter()
-        loss = train_step(model, optimizer, ids, targets)
+        loss = train_step(model, optimizer, ids, targets, options.precision)
         print(json.dumps({"seconds": time.perf_counter() - started, "loss": loss}), flush=True)
 
 

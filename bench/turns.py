@@ -21,12 +21,19 @@ def fail(text):
     sys.exit(f"{os.path.basename(sys.argv[0])}: {text}")
 
 
+class Crashed(Exception):
+    """A signal ended a program."""
+
+    def __init__(self, signal):
+        super().__init__(f"crashed (signal {signal})")
+
+
 class Program:
     """A program that executes one step per input line and answers {"seconds": ..., "loss": ...}."""
 
-    def __init__(self, name, command, threads):
+    def __init__(self, name, command, threads, **environment):
         self.name = name
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **environment)
         self.errors = tempfile.TemporaryFile("w+")
         try:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -38,7 +45,9 @@ class Program:
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            self.process.wait()
+            code = self.process.wait()
+            if code < 0:
+                raise Crashed(-code)
             self.errors.seek(0)
             said = self.errors.read().strip().splitlines()
             fail(f"{self.name} ended: {said[-1] if said else 'it printed nothing'}")
