@@ -47,8 +47,8 @@ typedef struct kvsi_pass_limits {
     size_t head_rows; /* most rows whose logits or losses are computed at once */
     size_t top;       /* most results of one kvsi_pass_top: rows times best tokens per row */
     int training;
-    int recompute; /* training: keep only the input of each layer and recompute the rest */
-    int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
+    int recompute;    /* training: keep only the input of each layer and recompute the rest */
+    kvsi_dtype cache; /* sequences without a state: round keys and values as this cache would */
 } kvsi_pass_limits;
 
 /* The points of each layer at which the forward pass calls `watch`. */

@@ -5,12 +5,15 @@
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * An F16 cache is written from there and read tile by tile into scratch, so that every row uses the
- * rounded keys, those of its own chunk included.  Work is then split into blocks of rows (forward)
+ * A cache of rounded values is written from there and read tile by tile, so that every row uses the
+ * rounded keys, those of its own chunk included.
+ *
+ * Tiles of keys start at multiples of KEYS, and every score and output is summed in one order, that
+ * of tile.h: the bits of a row do not depend on the other rows.  Work is then split into blocks of rows (forward)
  * or KV heads of sequences (backward).  The backward pass recomputes the probabilities from q^, k^
  * and the log-sums. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/decode.h"
+#include "kernels/cpu/row_dots.h"
 #include "kernels/cpu/shift_rotate.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/host.h"
@@ -23,7 +26,7 @@ enum {
     ROWS = 96,
     KEYS = KVSI_SNAPSHOT,
     FEW_ROWS = 4
-}; /* rows and keys of a tile of scores; below FEW_ROWS keys are not transposed */
+}; /* rows and keys of a tile of scores; for fewer than FEW_ROWS, keys and values are read in place */
 
 /* ---- workspace ---- */
 
@@ -38,7 +41,7 @@ typedef struct work {
 } work;
 
 /* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
- * a tile of an F16 cache, scores and their gradients, output rows, max and sum, one row's
+ * a tile of rounded values, scores and their gradients, output rows, max and sum, one row's
  * dropout factors. */
 static size_t scratch_size(size_t head_size)
 {
@@ -128,7 +131,7 @@ typedef struct head_view {
     const float *q;    /* [rows, head_size] */
     size_t q_at;       /* offset of q in the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
-    int f16;           /* k and v are F16 */
+    kvsi_dtype type;   /* of k and v */
 } head_view;
 
 static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
@@ -148,15 +151,19 @@ static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_
     return kv_head * span->capacity * a->head_size;
 }
 
+static kvsi_dtype cache_type(const kvsi_span *span)
+{
+    return kvsi_cache_rounds(span->cache) ? span->cache : KVSI_F32;
+}
+
 /* All k^ or v^ of a head that the chunk attends to. */
 static const void *keys_of(const void *cache, const float *fresh, const kvsi_attention *a,
                            const kvsi_span *span, size_t kv_head)
 {
     if (!cache)
         return fresh + k_offset(a, span, kv_head);
-    if (span->f16)
-        return (const uint16_t *)cache + cache_offset(a, span, kv_head);
-    return (const float *)cache + cache_offset(a, span, kv_head);
+    return (const unsigned char *)cache +
+           kvsi_dtype_bytes(cache_type(span), cache_offset(a, span, kv_head));
 }
 
 static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
@@ -177,7 +184,7 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
         .q_at = q_offset(a, span, kv_head),
         .k = keys_of(span->k, w->k, a, span, kv_head),
         .v = keys_of(span->v, w->v, a, span, kv_head),
-        .f16 = span->f16 && span->k,
+        .type = span->k ? cache_type(span) : KVSI_F32,
     };
 }
 
@@ -188,9 +195,9 @@ static const float *rows_from(const head_view *h, const void *rows, size_t key, 
 {
     const size_t d = h->head_size, at = (key - h->span->first) * d;
 
-    if (!h->f16)
+    if (h->type == KVSI_F32)
         return (const float *)rows + at;
-    decode_values(tile, KVSI_F16, rows, at, count * d);
+    decode_row(tile, h->type, rows, at, count * d);
     return tile;
 }
 
@@ -236,9 +243,11 @@ static void shift_rotate_keys(void *cache, float *fresh, const shift_rotation *m
     const size_t at = cache_offset(a, span, kv_head) + (span->past - span->first) * d;
     float *rows = fresh + k_offset(a, span, kv_head);
 
-    LEVEL(shift_rotate)(cache && !span->f16 ? (float *)cache + at : rows, d, m);
-    if (span->f16)
-        kvsi_store_f16(cache, at, rows, span->len * d);
+    const int rounds = kvsi_cache_rounds(span->cache);
+
+    LEVEL(shift_rotate)(cache && !rounds ? (float *)cache + at : rows, d, m);
+    if (rounds)
+        kvsi_store_rounded(cache, span->cache, at, rows, span->len * d);
 }
 
 static void shift_rotate_head(const work *w, const float *qkv, const kvsi_attention *a,
@@ -302,20 +311,144 @@ static size_t whole_vectors(size_t n)
     return (n + VEC - 1) / VEC * VEC;
 }
 
-/* scores[m, n] = rows . keys^T; with few rows the keys are not transposed first. */
-static void score_tile(float *scores, float *transposed, const float *rows, size_t m,
+/* scores[m, n] = rows . keys^T, by tile_multiply. */
+static void score_many(float *scores, float *transposed, const float *rows, size_t m,
                        const float *keys, size_t n, size_t d)
 {
     const size_t padded = whole_vectors(n);
 
-    if (m < FEW_ROWS) {
-        for (size_t i = 0; i < m; i++)
-            for (size_t j = 0; j < padded; j++)
-                scores[i * KEYS + j] = j < n ? dot(rows + i * d, keys + j * d, d) : 0.0f;
-        return;
-    }
     tile_transpose(transposed, KEYS, keys, d, n, d, padded);
     tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, transposed, KEYS, m, padded, d, 0);
+}
+
+/* The same for few rows: keys are read in place.  type and m are constants at every call. */
+INLINE void score_few(kvsi_dtype type, size_t m, const scratch *s, const head_view *h, size_t row,
+                      size_t key, size_t n)
+{
+    const size_t d = h->head_size, held = key - h->span->first + n;
+    const size_t bytes = kvsi_dtype_bytes(type, d), padded = whole_vectors(n);
+    const unsigned char *end = (const unsigned char *)h->k + held * bytes;
+    const float *q = h->q + row * d;
+    size_t j = 0, groups;
+
+    for (; j < n && held >= VEC; j += groups * VEC) {
+        /* The last group may start with keys that are done, or that are before the tile. */
+        const size_t left = n - j, skip = left < VEC ? VEC - left : 0;
+        vec sums[ROW_GROUPS][ROW_DOTS_MAX] = {{{0}}};
+        const matrix_rows rows = {end - (left + skip) * bytes, bytes};
+
+        groups = left >= ROW_GROUPS * VEC ? ROW_GROUPS : 1;
+        if (groups == ROW_GROUPS)
+            add_columns(type, ROW_GROUPS, m, sums, rows, q, d, 0, d, NULL);
+        else
+            add_columns(type, 1, m, sums, rows, q, d, 0, d, NULL);
+        for (size_t i = 0; i < m; i++) {
+            float lanes[ROW_GROUPS * VEC];
+
+            for (size_t g = 0; g < groups; g++)
+                vec_store(lanes + g * VEC, sums[g][i]);
+            memcpy(s->scores + i * KEYS + j, lanes + skip, (groups * VEC - skip) * sizeof *lanes);
+        }
+    }
+    for (; j < n; j++) /* there are fewer than VEC keys */
+        for (size_t i = 0; i < m; i++) {
+            const float *k = rows_from(h, h->k, key + j, 1, s->tile);
+            float sum = 0;
+
+            for (size_t c = 0; c < d; c++)
+                sum += q[i * d + c] * k[c];
+            s->scores[i * KEYS + j] = sum;
+        }
+    for (size_t i = 0; i < m; i++)
+        for (j = n; j < padded; j++)
+            s->scores[i * KEYS + j] = 0.0f;
+}
+
+/* out[m, d] += scores[m, n] . values[n, d] for few rows; d is a multiple of RUN.  type and m are
+ * constants at every call. */
+INLINE void add_few_values(kvsi_dtype type, size_t m, const scratch *s, const head_view *h,
+                           size_t key, size_t n)
+{
+    const size_t d = h->head_size, bytes = kvsi_dtype_bytes(type, d);
+    const unsigned char *rows = (const unsigned char *)h->v + (key - h->span->first) * bytes;
+
+    for (size_t c = 0; c < d; c += RUN, rows += run_bytes(type)) {
+        vec sums[FEW_ROWS][RUN_VECTORS];
+
+        for (size_t i = 0; i < m; i++)
+            for (size_t v = 0; v < RUN_VECTORS; v++)
+                sums[i][v] = vec_load(s->out + i * d + c + v * VEC);
+        for (size_t j = 0; j < n; j++) {
+            const run r = decode_run(type, rows + j * bytes);
+
+            for (size_t v = 0; v < RUN_VECTORS; v++) {
+                const vec value = r.w[v] * r.factor; /* exact */
+
+                for (size_t i = 0; i < m; i++)
+                    sums[i][v] += vec_all(s->scores[i * KEYS + j]) * value;
+            }
+        }
+        for (size_t i = 0; i < m; i++)
+            for (size_t v = 0; v < RUN_VECTORS; v++)
+                vec_store(s->out + i * d + c + v * VEC, sums[i][v]);
+    }
+}
+
+typedef void score_keys(const scratch *s, const head_view *h, size_t row, size_t key, size_t n);
+typedef void add_values(const scratch *s, const head_view *h, size_t key, size_t n);
+
+#define FEW(type, m)                                                                               \
+    static void score_##type##_##m(const scratch *s, const head_view *h, size_t row, size_t key,   \
+                                   size_t n)                                                       \
+    {                                                                                              \
+        score_few(KVSI_##type, m, s, h, row, key, n);                                              \
+    }                                                                                              \
+    static void add_##type##_##m(const scratch *s, const head_view *h, size_t key, size_t n)       \
+    {                                                                                              \
+        add_few_values(KVSI_##type, m, s, h, key, n);                                              \
+    }
+
+FEW(F32, 1)
+FEW(F32, 2)
+FEW(F32, 3)
+FEW(F16, 1)
+FEW(F16, 2)
+FEW(F16, 3)
+FEW(Q8_0, 1)
+FEW(Q8_0, 2)
+FEW(Q8_0, 3)
+
+static size_t type_index(kvsi_dtype type)
+{
+    return type == KVSI_Q8_0 ? 2 : type == KVSI_F16 ? 1 : 0;
+}
+
+static void score_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
+                       size_t n)
+{
+    static score_keys *const few[][FEW_ROWS - 1] = {{score_F32_1, score_F32_2, score_F32_3},
+                                                    {score_F16_1, score_F16_2, score_F16_3},
+                                                    {score_Q8_0_1, score_Q8_0_2, score_Q8_0_3}};
+
+    if (m < FEW_ROWS)
+        few[type_index(h->type)][m - 1](s, h, row, key, n);
+    else
+        score_many(s->scores, s->keys, h->q + row * h->head_size, m,
+                   rows_from(h, h->k, key, n, s->tile), n, h->head_size);
+}
+
+static void add_tile(const scratch *s, const head_view *h, size_t m, size_t key, size_t n)
+{
+    static add_values *const few[][FEW_ROWS - 1] = {{add_F32_1, add_F32_2, add_F32_3},
+                                                    {add_F16_1, add_F16_2, add_F16_3},
+                                                    {add_Q8_0_1, add_Q8_0_2, add_Q8_0_3}};
+    const size_t d = h->head_size;
+
+    if (m < FEW_ROWS && d % RUN == 0)
+        few[type_index(h->type)][m - 1](s, h, key, n);
+    else
+        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, rows_from(h, h->v, key, n, s->tile),
+                      d, m, d, n, 1);
 }
 
 /* The scale, if finish_scores leaves it to the exponential, where it costs nothing. */
@@ -406,11 +539,9 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
         const size_t n = keys - key < KEYS ? keys - key : KEYS;
 
-        score_tile(s->scores, s->keys, h->q + row * d, m, rows_from(h, h->k, key, n, s->tile), n,
-                   d);
+        score_tile(s, h, row, m, key, n);
         softmax_tile(s, h, row, m, key, n);
-        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, rows_from(h, h->v, key, n, s->tile),
-                      d, m, d, n, 1);
+        add_tile(s, h, m, key, n);
     }
 }
 
