@@ -328,14 +328,19 @@ INLINE void score_few(kvsi_dtype type, size_t m, const scratch *s, const head_vi
     const size_t d = h->head_size, held = key - h->span->first + n;
     const size_t bytes = kvsi_dtype_bytes(type, d), padded = whole_vectors(n);
     const unsigned char *end = (const unsigned char *)h->k + held * bytes;
-    const float *q = h->q + row * d;
     size_t j = 0, groups;
 
-    for (; j < n && held >= VEC; j += groups * VEC) {
+    if (held < VEC) { /* there are no rows to fill a vector with */
+        memset(s->tile, 0, VEC * bytes);
+        memcpy((unsigned char *)s->tile + (VEC - held) * bytes, h->k, held * bytes);
+        end = (const unsigned char *)s->tile + VEC * bytes;
+    }
+    for (; j < n; j += groups * VEC) {
         /* The last group may start with keys that are done, or that are before the tile. */
         const size_t left = n - j, skip = left < VEC ? VEC - left : 0;
-        vec sums[ROW_GROUPS][ROW_DOTS_MAX] = {{{0}}};
         const matrix_rows rows = {end - (left + skip) * bytes, bytes};
+        const float *q = h->q + row * d;
+        vec sums[ROW_GROUPS][ROW_DOTS_MAX] = {{{0}}};
 
         groups = left >= ROW_GROUPS * VEC ? ROW_GROUPS : 1;
         if (groups == ROW_GROUPS)
@@ -350,15 +355,6 @@ INLINE void score_few(kvsi_dtype type, size_t m, const scratch *s, const head_vi
             memcpy(s->scores + i * KEYS + j, lanes + skip, (groups * VEC - skip) * sizeof *lanes);
         }
     }
-    for (; j < n; j++) /* there are fewer than VEC keys */
-        for (size_t i = 0; i < m; i++) {
-            const float *k = rows_from(h, h->k, key + j, 1, s->tile);
-            float sum = 0;
-
-            for (size_t c = 0; c < d; c++)
-                sum += q[i * d + c] * k[c];
-            s->scores[i * KEYS + j] = sum;
-        }
     for (size_t i = 0; i < m; i++)
         for (j = n; j < padded; j++)
             s->scores[i * KEYS + j] = 0.0f;

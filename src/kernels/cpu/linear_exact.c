@@ -70,31 +70,37 @@ INLINE void multiply_groups(kvsi_dtype type, size_t groups, size_t tokens, const
         }
 }
 
-/* One row of a matrix that has fewer than VEC. */
-static void multiply_row(const product *p, size_t token, size_t row)
+/* All rows of a matrix that has fewer than VEC, padded with zeros. */
+static void multiply_small(const product *p, size_t token)
 {
     const kvsi_matrix *w = p->w;
-    const size_t at = token * kvsi_matrix_stride(w) + kvsi_matrix_column(w, row);
-    const unsigned char *data =
-        (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
-    float total = 0;
+    const size_t stride = kvsi_matrix_stride(w), bytes = kvsi_dtype_bytes(w->type, w->cols);
+    float values[VEC][GEMM_DEPTH] = {{0}}, totals[VEC], lanes[VEC];
 
     for (size_t from = 0; from < w->cols; from += GEMM_DEPTH) {
         const size_t count = w->cols - from < GEMM_DEPTH ? w->cols - from : GEMM_DEPTH;
-        float values[GEMM_DEPTH], sum = 0;
+        vec sums[ROW_GROUPS][ROW_DOTS_MAX] = {{{0}}};
 
-        decode_row(values, w->type, data, from, count);
-        for (size_t i = 0; i < count; i++)
-            sum += p->x[token * w->cols + from + i] * values[i];
-        if (from > 0)
-            sum += total;
-        else if (p->residual)
-            sum += p->residual[at];
-        if (from == 0 && w->bias)
-            sum += w->bias[kvsi_matrix_column(w, row)];
-        total = sum;
+        for (size_t r = 0; r < w->rows; r++)
+            decode_row(values[r], w->type, (const unsigned char *)w->data + r * bytes, from, count);
+        add_columns(KVSI_F32, 1, 1, sums,
+                    (matrix_rows){(const unsigned char *)values, sizeof *values},
+                    p->x + token * w->cols + from, 0, 0, count, NULL);
+        vec_store(lanes, sums[0][0]);
+        for (size_t r = 0; r < w->rows; r++) {
+            const size_t column = kvsi_matrix_column(w, r);
+
+            if (from > 0)
+                lanes[r] += totals[r];
+            else if (p->residual)
+                lanes[r] += p->residual[token * stride + column];
+            if (from == 0 && w->bias)
+                lanes[r] += w->bias[column];
+            totals[r] = lanes[r];
+        }
     }
-    p->y[at] = total;
+    for (size_t r = 0; r < w->rows; r++)
+        p->y[token * stride + kvsi_matrix_column(w, r)] = totals[r];
 }
 
 INLINE void multiply_rows(kvsi_dtype type, size_t tokens, const product *p, size_t token,
@@ -106,10 +112,9 @@ INLINE void multiply_rows(kvsi_dtype type, size_t tokens, const product *p, size
         multiply_groups(type, 1, tokens, p, token, row, 0);
     if (row < end && end >= VEC) /* together with some of the rows before */
         multiply_groups(type, 1, tokens, p, token, end - VEC, VEC - (end - row));
-    else
-        for (; row < end; row++)
-            for (size_t t = token; t < token + tokens; t++)
-                multiply_row(p, t, row);
+    else if (row < end)
+        for (size_t t = token; t < token + tokens; t++)
+            multiply_small(p, t);
 }
 
 typedef void multiply(const product *p, size_t token, size_t row, size_t end);

@@ -1,6 +1,8 @@
 /* kernels/cpu/row_dots.h - dot products of rows of a matrix with a few vectors, each summed from the
  * first column to the last, as in gemm.c and tile.h: the bits are those of such a product.
  *
+ * All sums are vectors: the compiler makes one FMA of each product, which it may not do for scalars.
+ *
  * Lane r of a sum belongs to row r of VEC rows.  Columns are made from rows in registers: four
  * columns of 32 bits at a time, which are one F32, two BF16 or four int8 values per row. */
 #ifndef KVSI_KERNELS_CPU_ROW_DOTS_H
@@ -132,15 +134,16 @@ static __attribute__((noinline, unused)) vec add_rest(vec sums, kvsi_dtype type,
                                                       const float *x, size_t from, size_t to)
 {
     const size_t start = from / RUN * RUN;
-    float lanes[VEC], values[RUN];
+    float values[RUN], columns[RUN][VEC];
 
-    vec_store(lanes, sums);
     for (size_t r = 0; r < VEC; r++) {
         decode_row(values, type, rows.at + r * rows.bytes, start, to - start);
         for (size_t i = from; i < to; i++)
-            lanes[r] += x[i] * values[i - start];
+            columns[i - start][r] = values[i - start];
     }
-    return vec_load(lanes);
+    for (size_t i = from; i < to; i++)
+        sums += vec_load(columns[i - start]) * vec_all(x[i]);
+    return sums;
 }
 
 /* Adds the products of the columns from .. to-1 of `groups` groups of rows to sums.  The type,
