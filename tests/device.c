@@ -279,7 +279,6 @@ static real *tail_of(const kvsi_context *c, const real *tail, const kvsi_shift *
 static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *a,
                                    kvsi_span spans[SPANS_MAX])
 {
-    const kvsi_dtype halves = KVSI_F16;
     kvsi_attention now = *a;
     size_t positions = 0;
 
@@ -287,7 +286,8 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
     for (size_t i = 0; i < a->sequences; i++) {
         const kvsi_span *from = &a->spans[i];
         kvsi_span *span = &spans[i];
-        const size_t cache = kvsi_dtype_bytes(from->f16 ? halves : KVSI_REAL_TYPE,
+        const int rounds = from->cache == KVSI_F16 || from->cache == KVSI_Q8_0;
+        const size_t cache = kvsi_dtype_bytes(rounds ? from->cache : KVSI_REAL_TYPE,
                                               a->kv_heads * from->capacity * a->head_size);
 
         *span = *from;

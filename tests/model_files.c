@@ -1,7 +1,9 @@
 #include "model_files.h"
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/memory.h"
+#include "formats/hf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -453,4 +455,26 @@ void add_gguf_text(kvsi_text *file, const char *key, const char *value)
     put_text(&text, value);
     add_gguf_key(file, key, GGUF_TEXT, text.data, text.length);
     kvsi_text_release(&text);
+}
+
+kvs_model *open_as_gguf(kvs_runtime *rt, const kvs_model *model, uint32_t type, const char *dir)
+{
+    const int plain = model->config.shift.targets == 0 && model->config.sliding_window == 0;
+    json_t *json = kvsi_hf_config_to_json(&model->config);
+    char *config = json_dumps(json, JSON_COMPACT), *path;
+    kvs_model *opened = NULL;
+    kvsi_text file = {0};
+    kvs_err err;
+
+    put_gguf(&file, model, plain ? "llama" : "kvshift", plain ? NULL : config, type);
+    path = write_file(dir, "model.gguf", file.data, file.length);
+    if (kvs_model_load(&opened, rt, path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    kvsi_text_release(&file);
+    kvsi_free(path);
+    free(config);
+    json_decref(json);
+    return opened;
 }

@@ -44,6 +44,9 @@ void put_llama2c(kvsi_text *file, const kvs_model *model, int version);
  * vectors are F32. */
 void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture, const char *config,
               uint32_t type);
+/* Opens a model whose weights have such a type and stay in the file dir/model.gguf.  The
+ * architecture is `llama` if the model is plain: then q and k have adjacent rotary pairs. */
+kvs_model *open_as_gguf(kvs_runtime *rt, const kvs_model *model, uint32_t type, const char *dir);
 /* Adds a key with a value of this GGUF type, as bytes; the tensors stay aligned. */
 void add_gguf_key(kvsi_text *file, const char *key, uint32_t type, const void *value, size_t size);
 void add_gguf_u32(kvsi_text *file, const char *key, uint32_t value);

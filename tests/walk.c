@@ -1,5 +1,7 @@
 #include "walk.h"
 
+#include <string.h>
+
 /* ---- the truth ---- */
 
 walk_truth walk_truth_of(const kvs_model *model, const char *name, kvs_dtype cache, double limit)
@@ -7,7 +9,9 @@ walk_truth walk_truth_of(const kvs_model *model, const char *name, kvs_dtype cac
     const kvsi_pass_limits limits = {.tokens = model->config.context,
                                      .sequences = 1,
                                      .head_rows = 1,
-                                     .f16 = cache == KVS_DTYPE_F16};
+                                     .cache = cache == KVS_DTYPE_F16    ? KVSI_F16
+                                              : cache == KVS_DTYPE_Q8_0 ? KVSI_Q8_0
+                                                                        : KVSI_REAL_TYPE};
     walk_truth truth = {.model = model, .name = name, .cache = cache, .limit = limit};
 
     assert_true(model->config.vocab <= WALK_VOCAB_MAX && model->config.context <= WALK_LONGEST);
@@ -49,6 +53,8 @@ void tracked_expect(const tracked *t, const char *after)
     assert_int_equal(kvs_session_logits(logits, t->session, NULL), KVS_OK);
     for (size_t i = 0; i < vocab; i++)
         found[i] = (real)logits[i];
+    if (t->truth->limit == 0 && memcmp(found, expected, vocab * sizeof *found) != 0)
+        fail_msg("%s: %zu tokens after %s: other bits", t->truth->name, t->length, after);
     support_expect_close(found, expected, vocab, t->truth->limit, "%s: %zu tokens after %s",
                          t->truth->name, t->length, after);
 }

@@ -13,7 +13,7 @@ typedef struct walk_truth {
     const kvs_model *model;
     const char *name; /* for messages */
     kvs_dtype cache;  /* of the sessions; the pass rounds in the same way */
-    double limit;     /* tolerance, relative to the largest logit */
+    double limit;     /* tolerance, relative to the largest logit; 0 = the bits must be equal */
     kvsi_pass *pass;
 } walk_truth;
 

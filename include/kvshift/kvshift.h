@@ -115,6 +115,9 @@ typedef struct kvs_runtime_options {
                                trained */
     kvs_comm *comm;       /**< the ranks that train models of this runtime, borrowed; NULL = this
                                process alone */
+    int exact; /**< logits, losses and log-probabilities of a sequence have the same bits however it
+                    is divided into feeds, whichever sequences are in the same pass, and after
+                    copies, rewinds and files; docs/running.md has the cost */
 } kvs_runtime_options;
 
 /** Sets the defaults; `size` is sizeof *options. */
@@ -444,9 +447,10 @@ typedef struct kvs_session_options {
     size_t size;     /**< set by kvs_session_options_init() */
     size_t capacity; /**< largest number of tokens; 0 = the model's context, or the capacity of the
                              copied or loaded session */
-    kvs_dtype cache; /**< type of keys and values: ::KVS_DTYPE_F32, or ::KVS_DTYPE_F16, which takes
-                             half the memory.  Every token reads the rounded values, so results do
-                             not depend on how tokens are fed.  A copied or loaded session keeps its
+    kvs_dtype cache; /**< type of keys and values: ::KVS_DTYPE_F32; ::KVS_DTYPE_F16, which takes
+                             half the memory; or ::KVS_DTYPE_Q8_0, which takes a quarter and needs
+                             a head size that is a multiple of 32.  Every token reads the rounded
+                             values, so results do not depend on how tokens are fed.  A copied or loaded session keeps its
                              type; another type returns ::KVS_E_UNSUPPORTED */
     kvs_runner *runner; /**< a runner of this model that sessions share, borrowed.  NULL = the
                              session gets a runner of its own; the copy of a session that shares a

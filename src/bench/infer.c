@@ -8,7 +8,7 @@
 #include "bench/probe.h"
 #include "bench/samples.h"
 #include "kernels/runtime.h"
-#include "model/model.h"
+#include "model/state.h"
 
 #include <math.h>
 
@@ -347,7 +347,8 @@ kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_
 {
     const kvs_bench_inference *b = bench;
     const kvs_model *m;
-    double keys, halves;
+    double keys, cached;
+    kvsi_dtype cache;
     kvs_model_sizes sizes;
     weights matrices;
 
@@ -356,7 +357,8 @@ kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_
     m = b->measured.model;
     matrices = count_weights(m);
     keys = (double)b->options.depth + (double)b->options.generate / 2;
-    halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
+    TRY(kvsi_cache_type(&cache, b->options.cache, err));
+    cached = (double)kvsi_dtype_bytes(cache, 32) / (double)kvsi_dtype_bytes(KVSI_REAL_TYPE, 32);
     if (b->rounds < 2)
         return kvsi_fail(err, KVS_E_INVALID, "nothing was measured: the first round is warm-up");
     TRY(kvs_model_config_sizes(&sizes, &m->config, err));
@@ -377,6 +379,6 @@ kvs_status kvs_bench_inference_get(kvs_bench_infer_result *out, const kvs_bench_
         .peak_rss = b->peak_rss,
     };
     out->bytes_per_token = out->weight_bytes / (double)b->options.batch +
-                           halves * keys * (double)sizes.cache_bytes_per_token;
+                           cached * keys * (double)sizes.cache_bytes_per_token;
     return KVS_OK;
 }

@@ -9,6 +9,7 @@ typedef struct kvsi_bench_run {
     size_t threads;
     const char *cpu_level;
     int json;
+    int exact; /* of bench infer */
 } kvsi_bench_run;
 
 /* The rows of those options, for a verb whose settings have a kvsi_bench_run `run`. */

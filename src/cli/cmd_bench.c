@@ -8,7 +8,8 @@ kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_
 {
     const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
                                          .threads = (int)run->threads,
-                                         .cpu_level = run->cpu_level};
+                                         .cpu_level = run->cpu_level,
+                                         .exact = run->exact};
 
     return kvs_runtime_create(out, &options, err);
 }

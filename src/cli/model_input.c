@@ -51,7 +51,8 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
 {
     const kvs_runtime_options runtime = {.size = sizeof(kvs_runtime_options),
                                          .threads = (int)input->threads,
-                                         .cpu_level = input->cpu_level};
+                                         .cpu_level = input->cpu_level,
+                                         .exact = input->exact};
     kvsi_loaded_model loaded = {0};
     size_t vocab;
     kvs_status st;
@@ -78,7 +79,8 @@ out:
     return st;
 }
 
-const kvsi_name kvsi_kv_cache_names[] = {{"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {NULL, 0}};
+const kvsi_name kvsi_kv_cache_names[] = {
+    {"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {"q8_0", KVS_DTYPE_Q8_0}, {NULL, 0}};
 
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err)

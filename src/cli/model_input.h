@@ -9,6 +9,7 @@ typedef struct kvsi_model_input {
     size_t threads;
     const char *cpu_level;
     kvs_dtype kv_cache;
+    int exact;
 } kvsi_model_input;
 
 extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have */
@@ -33,8 +34,11 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
      .automatic = "auto"},                                                                         \
     {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = offsetof(settings, input.kv_cache),  \
      .group = "Run", .placeholder = "TYPE",                                                        \
-     .help = "type of the KV cache: f16 takes half the memory", .value = "f32",                    \
-     .names = kvsi_kv_cache_names}
+     .help = "type of the KV cache: f16 takes half the memory, q8_0 a quarter", .value = "f32",    \
+     .names = kvsi_kv_cache_names},                                                                \
+    {.name = "exact", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, input.exact),        \
+     .group = "Run",                                                                               \
+     .help = "a sequence has the same bits alone, in a batch and in any division into passes"}
 /* clang-format on */
 
 typedef struct kvsi_loaded_model {

@@ -11,6 +11,7 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
 {
     kvsi_dtype cache;
 
+    TRY(kvsi_cache_type(&cache, o->cache, err));
     if (o->window < 2 || o->window > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "window is %zu, expected 2 to the context %zu",
                          o->window, model->config.context);
@@ -21,7 +22,7 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);
-    return kvsi_cache_type(&cache, o->cache, err);
+    return kvsi_cache_check(&model->config, cache, err);
 }
 
 /* Number of tokens to predict. */
@@ -56,7 +57,7 @@ static kvs_status measurement_init(measurement *m, const kvs_model *model,
 
     if (o->reference)
         TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
-    limits.f16 = o->cache == KVS_DTYPE_F16;
+    TRY(kvsi_cache_type(&limits.cache, o->cache, err));
     TRY(kvsi_pass_create(&m->pass, model, &limits, err));
     if (o->reference)
         TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));

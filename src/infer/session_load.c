@@ -25,15 +25,18 @@ typedef struct saved {
 /* Without a cache type the cache is real. */
 static kvs_status read_cache(saved *f, kvs_err *err)
 {
-    const char *plain = kvsi_dtype_name(KVSI_REAL_TYPE), *halves = kvsi_dtype_name(KVSI_F16);
-    const char *name = plain;
+    static const kvsi_dtype types[] = {KVSI_REAL_TYPE, KVSI_F16, KVSI_Q8_0};
+    const char *name = kvsi_dtype_name(KVSI_REAL_TYPE);
 
     TRY(kvsi_json_get_text(&name, f->about, "cache", f->path, err));
-    if (strcmp(name, plain) != 0 && strcmp(name, halves) != 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has a cache of '%.20s', expected %s or %s",
-                         f->path, name, plain, halves);
-    f->cache = strcmp(name, halves) == 0 ? KVSI_F16 : KVSI_REAL_TYPE;
-    return KVS_OK;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(name, kvsi_dtype_name(types[i])) == 0) {
+            f->cache = types[i];
+            return KVS_OK;
+        }
+    return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has a cache of '%.20s', expected %s, %s or %s",
+                     f->path, name, kvsi_dtype_name(types[0]), kvsi_dtype_name(types[1]),
+                     kvsi_dtype_name(types[2]));
 }
 
 static kvs_status read_about(saved *f, kvs_err *err)

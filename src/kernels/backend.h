@@ -108,8 +108,10 @@ enum { KVSI_SNAPSHOT = 64 };
  * KVSI_SNAPSHOT * i tokens, written when the chunk reaches that length. */
 typedef struct kvsi_span {
     size_t start, len, past;
-    void *k, *v;     /* [kv_heads, capacity, head_size], real or F16 */
-    int f16;         /* K^ and V^ are rounded to F16, with or without a cache */
+    void *k, *v; /* [kv_heads, capacity, head_size] of type `cache` */
+    kvsi_dtype
+        cache;       /* F16 or Q8_0: K^ and V^ are rounded to it, with or without a cache; any other
+                         type: they are real */
     size_t capacity; /* rows of the cache */
     size_t first;    /* position of row 0, a multiple of KVSI_SNAPSHOT; earlier keys were dropped */
     size_t snapshots;               /* tails besides tail 0 */

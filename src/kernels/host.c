@@ -143,20 +143,52 @@ real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row
 
 /* ---- cache and tails ---- */
 
-void kvsi_store_f16(void *cache, size_t at, real *x, size_t count)
+static int all_finite(const float *x, size_t count)
+{
+    float sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] * 0.0F;
+    return sum == 0;
+}
+
+/* kvsi_dtype_encode for one block of Q8_0, also if not all values are finite. */
+static void encode_q8_0(unsigned char *block, const float *x)
+{
+    enum { VALUES = 32, SCALE = 2 };
+    const uint16_t nan = 0x7e00;
+
+    if (all_finite(x, VALUES)) {
+        kvsi_dtype_encode(block, KVSI_Q8_0, x, VALUES);
+        return;
+    }
+    memcpy(block, &nan, SCALE);
+    memset(block + SCALE, 0, VALUES);
+}
+
+void kvsi_store_rounded(void *cache, kvsi_dtype type, size_t at, real *x, size_t count)
 {
     enum { CHUNK = 256 };
+    const size_t block = kvsi_dtype_block(type), bytes = kvsi_dtype_bytes(type, block);
+    unsigned char *to = cache ? (unsigned char *)cache + at / block * bytes : NULL;
+    unsigned char rounded[CHUNK * sizeof(uint16_t)];
     float chunk[CHUNK];
-    uint16_t halves[CHUNK];
 
     for (size_t from = 0; from < count; from += CHUNK) {
         const size_t n = count - from < CHUNK ? count - from : CHUNK;
+        unsigned char *out = to ? to + from / block * bytes : rounded;
 
         for (size_t i = 0; i < n; i++)
             chunk[i] = (float)x[from + i];
-        kvsi_dtype_encode(cache ? (uint16_t *)cache + at + from : halves, KVSI_F16, chunk, n);
-        for (size_t i = 0; !cache && i < n; i++)
-            x[from + i] = (real)kvsi_f16_to_float(halves[i]);
+        if (type == KVSI_F16)
+            kvsi_dtype_encode(out, type, chunk, n);
+        for (size_t i = 0; type == KVSI_Q8_0 && i < n; i += block)
+            encode_q8_0(out + i / block * bytes, chunk + i);
+        if (to)
+            continue;
+        kvsi_dtype_decode(chunk, type, rounded, n);
+        for (size_t i = 0; i < n; i++)
+            x[from + i] = (real)chunk[i];
     }
 }
 

@@ -45,9 +45,16 @@ void kvsi_keep_weights(real factors[4], const kvsi_attention *a, const kvsi_span
 /* Four elements at once: 4 * block to 4 * block + 3. */
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
-/* Rounds `count` values of K^ or V^ to F16: into an F16 cache from element `at` on, or in place if
- * cache is NULL. */
-void kvsi_store_f16(void *cache, size_t at, real *x, size_t count);
+/* Whether a cache of this type holds rounded values. */
+static inline int kvsi_cache_rounds(kvsi_dtype cache)
+{
+    return cache == KVSI_F16 || cache == KVSI_Q8_0;
+}
+
+/* Rounds `count` values of K^ or V^ to F16 or Q8_0: into a cache of that type from element `at` on,
+ * or in place if cache is NULL.  Both numbers are whole blocks of the type.  A block of Q8_0 with a
+ * value that is not finite becomes NaN. */
+void kvsi_store_rounded(void *cache, kvsi_dtype type, size_t at, real *x, size_t count);
 
 /* Updates the tails of all spans to the last `window` rows of (old tail, new raw rows), and writes
  * the snapshots that the chunk reaches.  Chunks shorter than the window keep part of the old

@@ -31,6 +31,7 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     rt->ops = ops;
     rt->comm = o.comm ? o.comm : &kvsi_comm_self;
     rt->spread = o.shard_parameters;
+    rt->exact = o.exact;
     rt->threads = o.threads > 0 ? o.threads : kvsi_cores_per_rank(rt->comm);
     kvsi_cores_pin(rt->comm, rt->threads);
     *out = rt;

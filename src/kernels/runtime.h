@@ -11,12 +11,14 @@ struct kvs_runtime {
     int threads;
     kvs_comm *comm; /* kvsi_comm_self by default */
     int spread;
+    int exact;
 };
 
 /* A context without a workspace: for memory, and for operations that need none. */
 static inline kvsi_context kvsi_runtime_context(const kvs_runtime *rt)
 {
-    return (kvsi_context){.ops = rt->ops, .threads = rt->threads, .device = rt->device};
+    return (kvsi_context){
+        .ops = rt->ops, .threads = rt->threads, .device = rt->device, .exact = rt->exact};
 }
 
 #endif

@@ -80,7 +80,7 @@ static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *stat
         const size_t start = b->starts[s] - first, len = b->starts[s + 1] - b->starts[s];
         const size_t past = states ? states[s]->length : 0;
 
-        p->spans[s] = (kvsi_span){.start = start, .len = len, .f16 = p->limits.f16};
+        p->spans[s] = (kvsi_span){.start = start, .len = len, .cache = p->limits.cache};
         p->states[s] = states ? states[s] : NULL;
         if (states)
             kvsi_state_drop_rows(states[s], len);

@@ -54,7 +54,7 @@ typedef struct kvsi_pass_limits {
     int training;
     int recompute; /* training: keep only the input of each layer and recompute the rest */
     kvsi_precision precision;
-    int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
+    kvsi_dtype cache; /* sequences without a state: round keys and values as this cache would */
 } kvsi_pass_limits;
 
 /* The points of each layer at which the forward pass calls `watch`. */

@@ -98,10 +98,37 @@ static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dty
 
 kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err)
 {
-    if (name != KVS_DTYPE_KEEP && name != KVS_DTYPE_F32 && name != KVS_DTYPE_F16)
-        return kvsi_fail(err, KVS_E_INVALID, "a cache of type %d, expected %d (f32) or %d (f16)",
-                         (int)name, KVS_DTYPE_F32, KVS_DTYPE_F16);
-    *out = name == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE;
+    switch (name) {
+    case KVS_DTYPE_KEEP:
+    case KVS_DTYPE_F32:
+        *out = KVSI_REAL_TYPE;
+        return KVS_OK;
+    case KVS_DTYPE_F16:
+        *out = KVSI_F16;
+        return KVS_OK;
+    case KVS_DTYPE_Q8_0:
+        *out = KVSI_Q8_0;
+        return KVS_OK;
+    default:
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a cache of type %d, expected %d (f32), %d (f16) or %d (q8_0)", (int)name,
+                         KVS_DTYPE_F32, KVS_DTYPE_F16, KVS_DTYPE_Q8_0);
+    }
+}
+
+kvs_status kvsi_cache_check(const kvs_model_config *config, kvsi_dtype cache, kvs_err *err)
+{
+    const size_t block = kvsi_dtype_block(cache);
+
+    for (size_t l = 0; l < config->layers; l++) {
+        const size_t size = kvsi_layer_shape_of(config, l).head_size;
+
+        if (size % block != 0)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "a cache of type %s needs a head size that is a multiple of %zu, this "
+                             "model's is %zu",
+                             kvsi_dtype_name(cache), block, size);
+    }
     return KVS_OK;
 }
 
@@ -135,6 +162,7 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
     if (state->capacity > config->context)
         return kvsi_fail(err, KVS_E_LIMIT, "a session of %zu tokens is longer than the context %zu",
                          capacity, config->context);
+    TRY(kvsi_cache_check(config, cache, err));
     state->model = model;
     state->places = kvsi_alloc(config->layers + 1, sizeof *state->places);
     end = lay_out(state->places, state);
@@ -188,7 +216,7 @@ void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
     span->first = shape.sliding_window > 0 ? state->sliding_first : 0;
     span->k = state->k + cache_at(state, layer);
     span->v = state->v + cache_at(state, layer);
-    span->f16 = state->cache == KVSI_F16;
+    span->cache = state->cache;
     span->snapshots = state->snapshots;
     span->tail_q = tail_at(state->tail_q, at->tail_q);
     span->tail_k = tail_at(state->tail_k, at->tail_k);
@@ -319,11 +347,12 @@ static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache,
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
     const size_t held = state->length - (shape.sliding_window > 0 ? state->sliding_first : 0);
     const size_t row = kvsi_dtype_bytes(state->cache, shape.head_size);
+    const int blocks = kvsi_dtype_block(state->cache) > 1; /* not a type of safetensors */
 
     return (kvsi_state_part){
         .rank = 3,
-        .shape = {shape.kv_heads, held, shape.head_size},
-        .type = state->cache,
+        .shape = {shape.kv_heads, held, blocks ? row : shape.head_size},
+        .type = blocks ? KVSI_U8 : state->cache,
         .data = cache + cache_at(state, layer),
         .strips = shape.kv_heads,
         .strip = held * row,

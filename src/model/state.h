@@ -34,7 +34,7 @@ typedef struct kvsi_state {
     size_t snapshots;               /* most snapshots per tail */
     size_t sliding_rows;            /* rows of the cache in layers with a sliding window */
     size_t sliding_first;           /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
-    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
+    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE, KVSI_F16 or KVSI_Q8_0 */
     unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
     real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + snapshots, window, heads * head_size];
                                        NULL = not shifted */
@@ -46,6 +46,8 @@ typedef struct kvsi_state {
 
 /* The cache type for a public type name. */
 kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err);
+/* Fails if heads of the model are not whole blocks of the type. */
+kvs_status kvsi_cache_check(const kvs_model_config *config, kvsi_dtype cache, kvs_err *err);
 
 /* Bytes of backend memory that kvsi_state_init allocates; `capacity` is not 0. */
 size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dtype cache);

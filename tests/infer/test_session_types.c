@@ -22,13 +22,12 @@ enum { VOCAB = 19, DIM = 64, CONTEXT = 140 };
  * is one term of many in a sum. */
 static const double LIMIT = 1e-5, BLOCKS_LIMIT = 1e-4, HALVES_LIMIT = 1e-4;
 
-static char *dir, *model_path, *session_path;
+static char *dir, *session_path;
 
 static int set_up(void **state)
 {
     (void)state;
     dir = support_make_dir();
-    assert_non_null(model_path = kvsi_path_join(dir, "model.gguf"));
     assert_non_null(session_path = kvsi_path_join(dir, "a.session"));
     return 0;
 }
@@ -36,7 +35,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    kvsi_free(model_path);
     kvsi_free(session_path);
     support_remove_dir(dir);
     return 0;
@@ -56,28 +54,6 @@ static const struct {
 
 enum { TYPES = sizeof types / sizeof *types };
 
-/* As architecture `llama` if `config` is plain: then q and k have adjacent rotary pairs. */
-static kvs_model *open_as(kvs_runtime *rt, const kvs_model *model, uint32_t type)
-{
-    const int plain = model->config.shift.targets == 0 && model->config.sliding_window == 0;
-    json_t *json = kvsi_hf_config_to_json(&model->config);
-    char *config = json_dumps(json, JSON_COMPACT);
-    kvs_model *opened = NULL;
-    kvsi_text file = {0};
-    kvs_err err;
-
-    put_gguf(&file, model, plain ? "llama" : "kvshift", plain ? NULL : config, type);
-    kvsi_free(write_file(dir, "model.gguf", file.data, file.length));
-    if (kvs_model_load(&opened, rt, model_path,
-                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
-                       &err) != KVS_OK)
-        fail_msg("%s", err.message);
-    kvsi_text_release(&file);
-    free(config);
-    json_decref(json);
-    return opened;
-}
-
 static const kvs_model_config specials[] = {
     {.kv_heads = 2},
     {.tied = 1},
@@ -96,7 +72,7 @@ static void check_types(kvs_runtime *rt, kvs_dtype cache, double least)
         kvs_model *model = support_model(rt, &config, i + 1);
 
         for (size_t t = 0; t < TYPES; t++) {
-            kvs_model *opened = open_as(rt, model, types[t].gguf);
+            kvs_model *opened = open_as_gguf(rt, model, types[t].gguf, dir);
             char name[64];
             walk_truth truth;
 

@@ -1,18 +1,21 @@
 /* Causal attention over ragged sequences, forward, in tiles with a running softmax: memory is linear
  * in the length.
  *
- * An F16 cache is written from k^ and v^ and read tile by tile into scratch, so that every row uses
- * the rounded keys, those of its own chunk included.  Work is split into blocks of rows. */
+ * A cache of rounded values is written from k^ and v^ and read tile by tile, so that every row uses
+ * the rounded keys, those of its own chunk included.
+ *
+ * Tiles of keys start at multiples of KEYS, and every score and output is summed in one order, that
+ * of tile.h: the bits of a row do not depend on the other rows.  Work is split into blocks of
+ * rows. */
 #include "kernels/cpu/attention.h"
 
+#include "kernels/cpu/attention_few.h"
 #include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
 
 #include <string.h>
-
-enum { FEW_ROWS = 4 }; /* below it, keys are not transposed */
 
 /* ---- workspace ---- */
 
@@ -135,15 +138,19 @@ static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_
     return kv_head * span->capacity * a->head_size;
 }
 
+static kvsi_dtype cache_type(const kvsi_span *span)
+{
+    return kvsi_cache_rounds(span->cache) ? span->cache : KVSI_F32;
+}
+
 /* All k^ or v^ of a head that the chunk attends to. */
 static const void *keys_of(const void *cache, const float *fresh, const kvsi_attention *a,
                            const kvsi_span *span, size_t kv_head)
 {
     if (!cache)
         return fresh + k_offset(a, span, kv_head);
-    if (span->f16)
-        return (const uint16_t *)cache + cache_offset(a, span, kv_head);
-    return (const float *)cache + cache_offset(a, span, kv_head);
+    return (const unsigned char *)cache +
+           kvsi_dtype_bytes(cache_type(span), cache_offset(a, span, kv_head));
 }
 
 head_view LEVEL(attention_head)(const work *w, const kvsi_attention *a, const kvsi_span *span,
@@ -164,7 +171,7 @@ head_view LEVEL(attention_head)(const work *w, const kvsi_attention *a, const kv
         .q_at = q_offset(a, span, kv_head),
         .k = keys_of(span->k, w->k, a, span, kv_head),
         .v = keys_of(span->v, w->v, a, span, kv_head),
-        .f16 = span->f16 && span->k,
+        .type = span->k ? cache_type(span) : KVSI_F32,
         .unit = packed_suits(w->unit, a, span) ? w->unit : NULL,
     };
 }
@@ -176,9 +183,9 @@ const float *LEVEL(attention_rows)(const head_view *h, const void *rows, size_t 
 {
     const size_t d = h->head_size, at = (key - h->span->first) * d;
 
-    if (!h->f16)
+    if (h->type == KVSI_F32)
         return (const float *)rows + at;
-    decode_values(tile, KVSI_F16, rows, at, count * d);
+    decode_row(tile, h->type, rows, at, count * d);
     return tile;
 }
 
@@ -198,9 +205,11 @@ static void shift_rotate_keys(void *cache, float *fresh, const shift_rotation *m
     const size_t at = cache_offset(a, span, kv_head) + (span->past - span->first) * d;
     float *rows = fresh + k_offset(a, span, kv_head);
 
-    LEVEL(shift_rotate)(cache && !span->f16 ? (float *)cache + at : rows, d, m);
-    if (span->f16)
-        kvsi_store_f16(cache, at, rows, span->len * d);
+    const int rounds = kvsi_cache_rounds(span->cache);
+
+    LEVEL(shift_rotate)(cache && !rounds ? (float *)cache + at : rows, d, m);
+    if (rounds)
+        kvsi_store_rounded(cache, span->cache, at, rows, span->len * d);
 }
 
 void LEVEL(attention_shift_rotate)(const work *w, const float *qkv, const kvsi_attention *a,
@@ -221,20 +230,36 @@ void LEVEL(attention_shift_rotate)(const work *w, const float *qkv, const kvsi_a
 
 /* ---- blocks of rows ---- */
 
-/* scores[m, n] = rows . keys^T; with few rows the keys are not transposed first. */
-static void score_tile(float *scores, float *transposed, const float *rows, size_t m,
+/* scores[m, n] = rows . keys^T, by tile_multiply. */
+static void score_many(float *scores, float *transposed, const float *rows, size_t m,
                        const float *keys, size_t n, size_t d)
 {
     const size_t padded = whole_vectors(n);
 
-    if (m < FEW_ROWS) {
-        for (size_t i = 0; i < m; i++)
-            for (size_t j = 0; j < padded; j++)
-                scores[i * KEYS + j] = j < n ? dot(rows + i * d, keys + j * d, d) : 0.0f;
-        return;
-    }
     tile_transpose(transposed, KEYS, keys, d, n, d, padded);
     tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, transposed, KEYS, m, padded, d, 0);
+}
+
+static void score_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
+                       size_t n)
+{
+    if (m < FEW_ROWS)
+        LEVEL(attention_score_few)(s, h, row, m, key, n);
+    else
+        score_many(s->scores, s->keys, h->q + row * h->head_size, m,
+                   LEVEL(attention_rows)(h, h->k, key, n, s->tile), n, h->head_size);
+}
+
+/* out[m, d] += scores[m, n] . values[n, d] */
+static void add_tile(const scratch *s, const head_view *h, size_t m, size_t key, size_t n)
+{
+    const size_t d = h->head_size;
+
+    if (m < FEW_ROWS && d % RUN == 0)
+        LEVEL(attention_add_few)(s, h, m, key, n);
+    else
+        tile_multiply(s->out, whole_channels(d), (tile_a){s->scores, KEYS, 1},
+                      LEVEL(attention_rows)(h, h->v, key, n, s->tile), d, m, d, n, 1);
 }
 
 /* One step of the running softmax of a row: scores become exp(scale * score - top), *sum is
@@ -296,14 +321,12 @@ static void attend(const work *w, const scratch *s, const head_view *h, size_t r
         if (h->unit)
             LEVEL(attention_packed_scores)(w, s, h, m, key, n);
         else
-            score_tile(s->scores, s->keys, h->q + row * d, m,
-                       LEVEL(attention_rows)(h, h->k, key, n, s->tile), n, d);
+            score_tile(s, h, row, m, key, n);
         softmax_tile(s, h, row, m, key, n);
         if (h->unit)
             LEVEL(attention_packed_values)(w, s, h, m, key, n);
         else
-            tile_multiply(s->out, stride, (tile_a){s->scores, KEYS, 1},
-                          LEVEL(attention_rows)(h, h->v, key, n, s->tile), d, m, d, n, 1);
+            add_tile(s, h, m, key, n);
     }
 }
 

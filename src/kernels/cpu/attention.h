@@ -43,7 +43,7 @@ typedef struct scratch {
     double *d_taps;           /* [KVSI_TAPS_MAX, head_size] */
     float *tap_sums;          /* [KVSI_TAPS_MAX, head_size] */
     float *keys, *values;     /* [head_size, KEYS], transposed */
-    float *tile;              /* [KEYS, head_size]: of an F16 cache */
+    float *tile;              /* [KEYS, head_size]: of a cache of rounded values */
     float *scores, *d_scores; /* [ROWS, KEYS] */
     float *out;               /* [ROWS, whole_channels(head_size)] */
     float *top, *sum;         /* [ROWS] */
@@ -63,7 +63,7 @@ typedef struct head_view {
     const float *q;    /* [rows, head_size] */
     size_t q_at;       /* offset of q in the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
-    int f16;           /* k and v are F16 */
+    kvsi_dtype type;   /* of k and v */
     const unit *unit;  /* for packed operands; NULL = vectors of float32 */
 } head_view;
 

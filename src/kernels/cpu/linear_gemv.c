@@ -3,6 +3,7 @@
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/gemv_q.h"
+#include "kernels/cpu/linear_exact.h"
 #include "kernels/rounding.h"
 #include "parallel/threads.h"
 
@@ -17,6 +18,7 @@ typedef struct gemv {
     const block_pair *packed; /* x rounded to integers, if the weights are */
     float *y;
     const float *residual;
+    int exact;
 } gemv;
 
 /* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even
@@ -157,6 +159,10 @@ static void store(const gemv *f, size_t row, size_t count, size_t token, size_t 
 /* Some rows, all tokens. */
 static void multiply_rows(const gemv *f, size_t row, size_t count)
 {
+    if (f->exact && exact_suits(f->w->type)) {
+        LEVEL(linear_exact_rows)(f->y, f->x, f->w, f->n, f->residual, row, count);
+        return;
+    }
     for (size_t t = 0; t < f->n; t += TOGETHER) {
         const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
         float sums[ROWS_TOGETHER * TOGETHER];
@@ -181,7 +187,7 @@ static block_pair *pack(const kvsi_context *c, const float *x, const kvsi_matrix
 
 int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
-    return n <= GEMV_TOKENS_MAX && w->cols > 0 &&
+    return n <= GEMV_TOKENS_MAX && w->cols > 0 && (!c->exact || exact_suits(w->type)) &&
            (!kvsi_rounds_inputs(w->type) ||
             n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
 }
@@ -222,7 +228,8 @@ static void multiply_piece(gemv f, size_t i)
 void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                         size_t n, const float *residual)
 {
-    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL, y, residual};
+    const gemv f = {w, n,        x,       kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL,
+                    y, residual, c->exact};
     size_t pieces = 0;
 
     for (const kvsi_matrix *part = w; part; part = part->next)

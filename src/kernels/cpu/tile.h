@@ -63,13 +63,23 @@ static void tile_multiply(float *c, size_t ldc, tile_a a, const float *b, size_t
         tile_strip(2, c + j, ldc, a, b + j, ldb, m, k, add);
     for (; j + VEC <= n; j += VEC)
         tile_strip(1, c + j, ldc, a, b + j, ldb, m, k, add);
-    for (; j < n; j++)
-        for (size_t i = 0; i < m; i++) {
-            float sum = add ? c[i * ldc + j] : 0.0f;
-            for (size_t p = 0; p < k; p++)
-                sum += a.at[i * a.row + p * a.col] * b[p * ldb + j];
-            c[i * ldc + j] = sum;
+    for (size_t i = 0; j < n && i < m; i++) {
+        /* Padded vectors, because the compiler may round products of scalars in some terms only. */
+        float lanes[VEC] = {0};
+        vec sum;
+
+        for (size_t r = 0; add && r < n - j; r++)
+            lanes[r] = c[i * ldc + j + r];
+        sum = vec_load(lanes);
+        for (size_t p = 0; p < k; p++) {
+            for (size_t r = 0; r < n - j; r++)
+                lanes[r] = b[p * ldb + j + r];
+            sum += vec_all(a.at[i * a.row + p * a.col]) * vec_load(lanes);
         }
+        vec_store(lanes, sum);
+        for (size_t r = 0; r < n - j; r++)
+            c[i * ldc + j + r] = lanes[r];
+    }
 }
 
 /* to[cols, ldt] = transpose of from[rows, cols]; columns rows .. padded-1 of `to` become 0. */

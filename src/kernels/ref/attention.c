@@ -59,7 +59,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
 /* The K^ (or V^) of one head of a sequence: in its cache, or in `block`. */
 typedef struct kept_rows {
     void *at;
-    int f16; /* F16 instead of real */
+    kvsi_dtype type; /* F16, Q8_0, or else real */
 } kept_rows;
 
 static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t kv_head,
@@ -68,15 +68,27 @@ static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t
     const size_t d = a->head_size, in_cache = kv_head * span->capacity * d;
 
     if (!cache)
-        return (kept_rows){block + (span->start * a->kv_heads + kv_head * span->len) * d, 0};
-    if (span->f16)
-        return (kept_rows){(uint16_t *)cache + in_cache, 1};
-    return (kept_rows){(real *)cache + in_cache, 0};
+        return (kept_rows){block + (span->start * a->kv_heads + kv_head * span->len) * d,
+                           KVSI_REAL_TYPE};
+    if (kvsi_cache_rounds(span->cache))
+        return (kept_rows){(unsigned char *)cache + kvsi_dtype_bytes(span->cache, in_cache),
+                           span->cache};
+    return (kept_rows){(real *)cache + in_cache, KVSI_REAL_TYPE};
 }
 
 static real value_at(kept_rows x, size_t i)
 {
-    return x.f16 ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i]) : ((const real *)x.at)[i];
+    const unsigned char *block;
+    uint16_t scale;
+
+    if (x.type == KVSI_F16)
+        return (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i]);
+    if (x.type != KVSI_Q8_0)
+        return ((const real *)x.at)[i];
+    block = (const unsigned char *)x.at + kvsi_dtype_bytes(KVSI_Q8_0, i);
+    memcpy(&scale, block, sizeof scale);
+    return (real)kvsi_f16_to_float(scale) *
+           (int8_t)block[sizeof scale + i % kvsi_dtype_block(KVSI_Q8_0)];
 }
 
 /* ---- shift and rotation ---- */
@@ -138,9 +150,11 @@ static void keep_row(kept_rows kept, real *row, const kvsi_span *span, size_t t,
 {
     const size_t at = (span->past - span->first + t) * d;
 
-    if (span->f16)
-        kvsi_store_f16(kept.f16 ? kept.at : NULL, at, row, d);
-    if (!kept.f16 && (real *)kept.at + at != row)
+    const int in_cache = kvsi_cache_rounds(kept.type);
+
+    if (kvsi_cache_rounds(span->cache))
+        kvsi_store_rounded(in_cache ? kept.at : NULL, span->cache, at, row, d);
+    if (!in_cache && (real *)kept.at + at != row)
         memcpy((real *)kept.at + at, row, d * sizeof *row);
 }
 
