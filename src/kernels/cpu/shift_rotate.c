@@ -67,6 +67,25 @@ static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
 
 /* ---- rows, channel by channel ---- */
 
+/* x, but the compiler does not know that: a product is not contracted with an addition (which of two
+ * products of a sum is contracted would depend on the code around it), and a product that another
+ * expression needs too is not shared with it, which would prevent its contraction. */
+INLINE vec opaque(vec x)
+{
+#ifdef __x86_64__
+    __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(x));
+#endif
+    return x;
+}
+
+/* x tap + y other */
+INLINE vec blend(vec x, vec tap, vec y, vec other)
+{
+    return tap * x + opaque(other * y);
+}
+
 /* Heads are a few vectors wide: the compiler's own vectorised loops have too much overhead. */
 #define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
     do {                                                                                           \
@@ -87,8 +106,8 @@ static void blend_rows(float *out, const float *x, const float *tap, const float
                        const float *other, size_t n)
 {
     FOR_CHANNELS(i, n,
-                 vec_store(out + i, vec_load(tap + i) * vec_load(x + i) +
-                                        vec_load(other + i) * vec_load(y + i)),
+                 vec_store(out + i, blend(vec_load(x + i), vec_load(tap + i), vec_load(y + i),
+                                          vec_load(other + i))),
                  out[i] = tap[i] * x[i] + other[i] * y[i]);
 }
 
@@ -158,9 +177,107 @@ static void shift_row(float *row, const shift_rotation *m, size_t t)
             add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
+/* ---- windows 0 and 1: two vectors of channels through all rows, so that every row is read once and
+ * taps, the previous row and sums stay in registers ---- */
+
+typedef struct vec_pair {
+    vec low, high;
+} vec_pair;
+
+/* Channels low .. low + VEC - 1 and high .. high + VEC - 1.  Those of a pair rotate together, if
+ * they rotate. */
+typedef struct channels {
+    size_t low, high;
+    int rotate;
+} channels;
+
+INLINE vec_pair pair_load(const float *row, channels at)
+{
+    return (vec_pair){vec_load(row + at.low), vec_load(row + at.high)};
+}
+
+INLINE void pair_store(float *row, channels at, vec_pair x)
+{
+    vec_store(row + at.low, x.low);
+    vec_store(row + at.high, x.high);
+}
+
+INLINE vec_pair pair_scale(vec_pair tap, vec_pair x)
+{
+    return (vec_pair){opaque(tap.low) * x.low, opaque(tap.high) * x.high};
+}
+
+INLINE vec_pair pair_blend(vec_pair x, vec_pair tap, vec_pair y, vec_pair other)
+{
+    return (vec_pair){blend(x.low, tap.low, y.low, other.low),
+                      blend(x.high, tap.high, y.high, other.high)};
+}
+
+INLINE vec_pair pair_add(vec_pair sum, vec_pair x, vec_pair y)
+{
+    return (vec_pair){sum.low + x.low * y.low, sum.high + x.high * y.high};
+}
+
+INLINE vec_pair pair_rotate(vec_pair x, channels at, const shift_rotation *m, size_t t, float turn)
+{
+    const float *cosine = m->rotations + t * m->rotary + at.low;
+    const vec c = vec_load(cosine), s = turn * vec_load(cosine + m->rotary / 2);
+
+    return (vec_pair){x.low * c - x.high * s, x.high * c + x.low * s};
+}
+
+/* Whether the head consists of whole pairs. */
+static int is_paired(const shift_rotation *m)
+{
+    return m->window <= 1 && !m->gates && m->rotary % (2 * VEC) == 0 &&
+           m->head_size % (2 * VEC) == 0;
+}
+
+/* The rotating channels i and i + rotary / 2 first, then neighbours. */
+static channels pair_at(const shift_rotation *m, size_t index)
+{
+    const size_t at = index * VEC, half = m->rotary / 2;
+
+    return at < half ? (channels){at, at + half, 1} : (channels){2 * at, 2 * at + VEC, 0};
+}
+
+INLINE void shift_rotate_pair(float *out, size_t stride, const shift_rotation *m, channels at,
+                              int shifted, int rotated)
+{
+    const vec_pair zero = {{0}, {0}};
+    const float *first = shifted ? raw_row(m, 0, 1) : NULL;
+    const vec_pair tap = shifted ? pair_load(m->taps + m->head_size, at) : zero;
+    const vec_pair other = shifted ? pair_load(m->taps, at) : zero;
+    vec_pair before = first ? pair_load(first, at) : zero;
+
+    for (size_t t = 0; t < m->len; t++) {
+        const vec_pair now = pair_load(m->raw + t * m->raw_stride, at);
+        vec_pair x = now;
+
+        if (shifted)
+            x = t > 0 || first ? pair_blend(now, tap, before, other) : pair_scale(tap, now);
+        if (rotated)
+            x = pair_rotate(x, at, m, t, 1.0f);
+        pair_store(out + t * stride, at, x);
+        before = now;
+    }
+}
+
 void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
 {
-    for (size_t t = 0; t < m->len; t++) {
+    for (size_t i = 0; is_paired(m) && i < m->head_size / (2 * VEC); i++) {
+        const channels at = pair_at(m, i);
+
+        if (m->window > 0 && at.rotate)
+            shift_rotate_pair(out, stride, m, at, 1, 1);
+        else if (m->window > 0)
+            shift_rotate_pair(out, stride, m, at, 1, 0);
+        else if (at.rotate)
+            shift_rotate_pair(out, stride, m, at, 0, 1);
+        else
+            shift_rotate_pair(out, stride, m, at, 0, 0);
+    }
+    for (size_t t = 0; !is_paired(m) && t < m->len; t++) {
         shift_row(out + t * stride, m, t);
         if (m->rotary > 0)
             rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
@@ -168,6 +285,77 @@ void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
 }
 
 /* ---- backward ---- */
+
+enum {
+    RUN = 64
+}; /* rows whose contributions to taps are added as floats, before those as doubles */
+
+INLINE void flush_pair(double *d_taps, vec_pair sum, channels at)
+{
+    for (size_t i = 0; i < VEC; i++) {
+        d_taps[at.low + i] += (double)sum.low[i];
+        d_taps[at.high + i] += (double)sum.high[i];
+    }
+}
+
+INLINE vec_pair rotated_back(const float *d_shifted, size_t stride, const shift_rotation *m,
+                             channels at, size_t t, int rotated)
+{
+    const vec_pair u = pair_load(d_shifted + t * stride, at);
+
+    return rotated ? pair_rotate(u, at, m, t, -1.0f) : u;
+}
+
+INLINE void shift_pair_backward(float *d_raw, double *d_taps, const float *d_shifted, size_t stride,
+                                const shift_rotation *m, channels at, int shifted, int rotated)
+{
+    const vec_pair zero = {{0}, {0}};
+    const float *first = shifted ? raw_row(m, 0, 1) : NULL;
+    const vec_pair tap = shifted ? pair_load(m->taps + m->head_size, at) : zero;
+    const vec_pair other = shifted ? pair_load(m->taps, at) : zero;
+    vec_pair before = first ? pair_load(first, at) : zero, sum = zero, other_sum = zero;
+    vec_pair u = rotated_back(d_shifted, stride, m, at, 0, rotated);
+
+    for (size_t t = 0; t < m->len; t++) {
+        const int more = t + 1 < m->len;
+        const vec_pair next = more ? rotated_back(d_shifted, stride, m, at, t + 1, rotated) : zero;
+        vec_pair x = u;
+
+        if (shifted) {
+            const vec_pair now = pair_load(m->raw + t * m->raw_stride, at);
+
+            x = more ? pair_blend(u, tap, next, other) : pair_scale(tap, u);
+            sum = pair_add(sum, u, now);
+            if (t > 0 || first)
+                other_sum = pair_add(other_sum, u, before);
+            before = now;
+            if (t % RUN == RUN - 1 || !more) {
+                flush_pair(d_taps + m->head_size, sum, at);
+                flush_pair(d_taps, other_sum, at);
+                sum = other_sum = zero;
+            }
+        }
+        pair_store(d_raw + t * m->raw_stride, at, x);
+        u = next;
+    }
+}
+
+static void shift_pairs_backward(float *d_raw, double *d_taps, const float *d_shifted,
+                                 size_t stride, const shift_rotation *m)
+{
+    for (size_t i = 0; m->len > 0 && i < m->head_size / (2 * VEC); i++) {
+        const channels at = pair_at(m, i);
+
+        if (m->window > 0 && at.rotate)
+            shift_pair_backward(d_raw, d_taps, d_shifted, stride, m, at, 1, 1);
+        else if (m->window > 0)
+            shift_pair_backward(d_raw, d_taps, d_shifted, stride, m, at, 1, 0);
+        else if (at.rotate)
+            shift_pair_backward(d_raw, d_taps, d_shifted, stride, m, at, 0, 1);
+        else
+            shift_pair_backward(d_raw, d_taps, d_shifted, stride, m, at, 0, 0);
+    }
+}
 
 static void shift_row_backward(float *row, const float *u, size_t stride, const shift_rotation *m,
                                size_t t)
@@ -210,29 +398,6 @@ static void flush(double *d_taps, float *sums, size_t count)
     }
 }
 
-/* Window 1, the common case, in one loop: d_raw of row t and its contribution to both taps. */
-static void shift_pair_backward(float *row, float *sums, const float *u, const float *next,
-                                const shift_rotation *m, size_t t)
-{
-    const size_t n = m->head_size;
-    const float *now = raw_row(m, t, 0), *before = raw_row(m, t, 1);
-    size_t i = 0;
-
-    for (; i + VEC <= n; i += VEC) {
-        const vec at = vec_load(u + i);
-
-        vec_store(row + i,
-                  vec_load(m->taps + n + i) * at + vec_load(m->taps + i) * vec_load(next + i));
-        vec_store(sums + n + i, vec_load(sums + n + i) + at * vec_load(now + i));
-        vec_store(sums + i, vec_load(sums + i) + at * vec_load(before + i));
-    }
-    for (; i < n; i++) {
-        row[i] = m->taps[n + i] * u[i] + m->taps[i] * next[i];
-        sums[n + i] += u[i] * now[i];
-        sums[i] += u[i] * before[i];
-    }
-}
-
 static void shift_any_backward(float *row, float *sums, float *d_gate, const float *u,
                                size_t stride, const shift_rotation *m, size_t t)
 {
@@ -249,10 +414,13 @@ static void shift_any_backward(float *row, float *sums, float *d_gate, const flo
 void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
                                   float *d_shifted, size_t stride, const shift_rotation *m)
 {
-    enum { RUN = 64 };
     const size_t taps = m->window > 0 && !m->gates ? (m->window + 1) * m->head_size : 0;
 
     memset(d_taps, 0, taps * sizeof *d_taps);
+    if (is_paired(m)) {
+        shift_pairs_backward(d_raw, d_taps, d_shifted, stride, m);
+        return;
+    }
     memset(sums, 0, taps * sizeof *sums);
     for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
         rotate(d_shifted + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
@@ -260,11 +428,8 @@ void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, flo
         const float *u = d_shifted + t * stride;
         float *row = d_raw + t * m->raw_stride;
 
-        if (taps > 0 && m->window == 1 && raw_row(m, t, 1) && t + 1 < m->len)
-            shift_pair_backward(row, sums, u, u + stride, m, t);
-        else
-            shift_any_backward(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride,
-                               m, t);
+        shift_any_backward(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride, m,
+                           t);
         if (t % RUN == RUN - 1)
             flush(d_taps, sums, taps);
     }

@@ -34,7 +34,7 @@ void LEVEL(make_taps)(float *taps, const kvsi_attention *a);
 
 void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m);
 
-/* d_raw (stride of raw) from d_shifted, which is rotated back in place.  With taps, d_taps
+/* d_raw (stride of raw) from d_shifted, which may be overwritten.  With taps, d_taps
  * [window + 1, head_size] is overwritten (`sums` is scratch of that size); with gates, d_gates
  * (stride of gates). */
 void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
