@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
 #include "kernels/cpu/decode.h"
-#include "kernels/cpu/round.h"
 #include "kernels/cpu/transpose.h"
 #include "parallel/threads.h"
 
@@ -89,15 +88,9 @@ static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
 
     for (size_t row = piece % groups * PANELS * ROWS; row < end; row += ROWS) {
         const size_t count = least(ROWS, s->rows - row);
-        float rounded[ROWS * DEPTH];
-        matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
+        const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
                          g->a.row, g->a.col};
 
-        if (g->weights && kvsi_rounds_inputs(g->weights->type)) {
-            for (size_t i = 0; i < count; i++)
-                round_values(rounded + i * DEPTH, v.at + i * v.row, depth);
-            v = (matrix_view){rounded, DEPTH, 1};
-        }
         pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);
     }
 }
