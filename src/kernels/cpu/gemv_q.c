@@ -5,17 +5,15 @@
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
 
-enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32 };
+enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32, PAIRS = BLOCK / GROUP / 2 };
 
 /* ---- inputs ---- */
 
-/* Where input i of a block is in the planes.  Q4_0 and Q5_0 store values j and 16 + j in one byte;
- * vectors of weights have those of two groups side by side. */
+/* Inputs i .. i+15 of a block go to place(i) of the planes.  Q4_0 and Q5_0 store values j and 16 + j
+ * in one byte; vectors of weights have those of two groups side by side. */
 static size_t place(kvsi_dtype type, size_t i)
 {
-    if (type == KVSI_Q4_0 || type == KVSI_Q5_0)
-        return i / 64 * 64 + i / 16 % 2 * 32 + i / 32 % 2 * 16 + i % 16;
-    return i;
+    return has_k_blocks(type) ? i : i / 64 * 64 + i / 16 % 2 * 32 + i / 32 % 2 * 16;
 }
 
 static void sum_inputs(int32_t sums[32], kvsi_dtype type, const int16_t values[BLOCK])
@@ -48,9 +46,13 @@ void LEVEL(gemv_q_pack)(gemv_block *out, kvsi_dtype type, const float *x, size_t
             memcpy(out->x, values, sizeof values);
             continue;
         }
-        for (size_t i = 0; i < BLOCK; i++) {
-            out->plane.low[place(type, i)] = (uint8_t)(values[i] & 255);
-            out->plane.high[place(type, i)] = (int8_t)(values[i] >> 8);
+        for (size_t i = 0; i < BLOCK; i += 16) {
+            const size_t at = place(type, i);
+
+            for (size_t j = 0; j < 16; j++) {
+                out->plane.low[at + j] = (uint8_t)(values[i + j] & 255);
+                out->plane.high[at + j] = (int8_t)(values[i + j] >> 8);
+            }
         }
         sum_inputs(out->sums, type, values);
     }
@@ -214,6 +216,7 @@ INLINE __m256i multiply_q45_k(const unsigned char *at, const unsigned char *uppe
     scale = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)scales));
     _mm256_storeu_si256((__m256i *)(void *)twice,
                         _mm256_or_si256(scale, _mm256_slli_epi32(scale, 16)));
+    __asm__("" : "+m"(twice)); /* broadcasts from memory need no shuffles */
 #pragma GCC unroll 4
     for (int r = 0; r < 8; r += 2) {
         const __m256i bytes = load32(lower + 16 * r);
@@ -275,17 +278,31 @@ INLINE __m256i multiply_q6_k(const unsigned char *at, const gemv_block *x)
     return pair_of(half[0], half[1]);
 }
 
-/* A part of row r: blocks of inputs x[0 .. blocks-1], `groups` groups of 32 if the type has these.
- * The type is a constant at every call. */
-INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned char *at,
-                    const gemv_block *x, size_t blocks, size_t groups)
+/* Pair p of a row, the pair i of its block of inputs x; next = at: there is no second group, and its
+ * inputs are 0. */
+INLINE void sum_pair(kvsi_dtype type, group_sums *s, size_t p, size_t r, const unsigned char *at,
+                     const unsigned char *next, const gemv_block *x, size_t i)
 {
-    const size_t bytes = block_bytes(type);
+    s->pair[p][r] = type == KVSI_Q8_0   ? multiply_q8_0(at, next, x->x + 2 * GROUP * i)
+                    : type == KVSI_Q4_0 ? multiply_q4_0(at, next, x, i)
+                                        : multiply_q5_0(at, next, x, i);
+    memcpy(&s->factor[p][0][r], at, 2);
+    memcpy(&s->factor[p][1][r], next, 2);
+    if (next == at)
+        s->factor[p][1][r] = 0;
+}
+
+/* A part of row r: `groups` groups of 32, or the blocks of a K type.  The type is a constant at every
+ * call. */
+INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned char *at,
+                    const gemv_block *x, size_t groups)
+{
+    const size_t bytes = block_bytes(type), whole = groups / (2 * PAIRS);
 
     if (has_k_blocks(type)) {
-        for (size_t b = 0; b < blocks; b++, at += bytes) {
-            const int d = type == KVSI_Q6_K ? 208 : 0, m = type == KVSI_Q6_K ? 208 : 2;
+        const int d = type == KVSI_Q6_K ? 208 : 0, m = type == KVSI_Q6_K ? 208 : 2;
 
+        for (size_t b = 0; b < whole; b++, at += bytes) {
             s->pair[b][r] = type == KVSI_Q4_K   ? multiply_q45_k(at, NULL, at + 16, x + b)
                             : type == KVSI_Q5_K ? multiply_q45_k(at, at + 16, at + 48, x + b)
                                                 : multiply_q6_k(at, x + b);
@@ -294,19 +311,13 @@ INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned cha
         }
         return;
     }
-    for (size_t g = 0; g < groups; g += 2, at += 2 * bytes) {
-        const size_t p = g / 2;
-        const unsigned char *next = g + 1 < groups ? at + bytes : at; /* its inputs are 0 then */
-        const gemv_block *in = x + g / 8;
-
-        s->pair[p][r] = type == KVSI_Q8_0   ? multiply_q8_0(at, next, in->x + g % 8 * GROUP)
-                        : type == KVSI_Q4_0 ? multiply_q4_0(at, next, in, p % 4)
-                                            : multiply_q5_0(at, next, in, p % 4);
-        memcpy(&s->factor[p][0][r], at, 2);
-        memcpy(&s->factor[p][1][r], next, 2);
-        if (next == at)
-            s->factor[p][1][r] = 0;
-    }
+    for (size_t b = 0; b < whole; b++)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < PAIRS; i++, at += 2 * bytes)
+            sum_pair(type, s, PAIRS * b + i, r, at, at + bytes, x + b, i);
+    for (size_t i = 0; 2 * (PAIRS * whole + i) < groups; i++, at += 2 * bytes)
+        sum_pair(type, s, PAIRS * whole + i, r, at,
+                 2 * (PAIRS * whole + i) + 1 < groups ? at + bytes : at, x + whole, i);
 }
 
 /* The sums of four lanes of four vectors, twice. */
@@ -344,7 +355,7 @@ INLINE __m256 add_part(__m256 y, const group_sums *s, const gemv_block *x, size_
 INLINE void multiply_rows(kvsi_dtype type, float *y, const unsigned char *rows, size_t count,
                           const gemv_block *x, size_t cols)
 {
-    const size_t per_block = has_k_blocks(type) ? 1 : BLOCK / GROUP / 2;
+    const size_t per_block = has_k_blocks(type) ? 1 : PAIRS;
     const size_t part = PART_PAIRS / per_block, blocks = gemv_blocks(cols);
     const size_t row_bytes = kvsi_dtype_bytes(type, cols);
     const size_t part_bytes = kvsi_dtype_bytes(type, part * BLOCK);
@@ -366,7 +377,7 @@ INLINE void multiply_rows(kvsi_dtype type, float *y, const unsigned char *rows, 
 
             for (size_t r = 0; r < rest; r++)
                 sum_row(type, &s, r, rows + (row + r) * row_bytes + b / part * part_bytes, x + b,
-                        some, groups);
+                        groups);
             total =
                 add_part(total, &s, x + b, has_k_blocks(type) ? some : (groups + 1) / 2, per_block);
         }

@@ -13,7 +13,7 @@
 
 /* linear_int16 takes over above this many tokens; levels without AVX2 have no gemv_q. */
 #ifdef __AVX2__
-enum { GEMV_Q_TOKENS_MAX = 2 };
+enum { GEMV_Q_TOKENS_MAX = KVSI_FEW_ROWS };
 #else
 enum { GEMV_Q_TOKENS_MAX = 0 };
 #endif
@@ -22,7 +22,7 @@ enum { GEMV_Q_TOKENS_MAX = 0 };
  * high + low, because the products of bytes need no unpacking of weights to 16 bits. */
 typedef struct gemv_block {
     union {
-        int16_t x[KVSI_ROUND_BLOCK];
+        _Alignas(64) int16_t x[KVSI_ROUND_BLOCK];
         struct {
             uint8_t low[KVSI_ROUND_BLOCK];
             int8_t high[KVSI_ROUND_BLOCK];

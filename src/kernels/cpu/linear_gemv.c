@@ -129,19 +129,21 @@ static void multiply_quantized(const gemv *f, size_t row, size_t count, size_t t
 {
     const kvsi_matrix *w = f->w;
     const size_t base = token * kvsi_matrix_stride(w);
-    float sums[ROWS_TOGETHER];
+    const float *residual = f->residual ? f->residual + base : NULL;
+    float sums[ROWS_TOGETHER] = {0};
+    size_t columns[ROWS_TOGETHER];
 
-    for (size_t r = 0; r < count; r++) {
-        const size_t column = kvsi_matrix_column(w, row + r);
-
-        sums[r] =
-            (f->residual ? f->residual[base + column] : 0.0f) + (w->bias ? w->bias[column] : 0.0f);
-    }
+    for (size_t r = 0; r < count; r++)
+        columns[r] = w->paired > 0 ? kvsi_matrix_column(w, row + r) : row + r;
+    for (size_t r = 0; residual && r < count; r++)
+        sums[r] += residual[columns[r]];
+    for (size_t r = 0; w->bias && r < count; r++)
+        sums[r] += w->bias[columns[r]];
     LEVEL(gemv_q)
     (sums, w->type, (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols),
      count, f->packed + token * gemv_blocks(w->cols), w->cols);
     for (size_t r = 0; r < count; r++)
-        f->y[base + kvsi_matrix_column(w, row + r)] = sums[r];
+        f->y[base + columns[r]] = sums[r];
 }
 
 /* Some rows, all tokens. */

@@ -25,8 +25,10 @@ enum { COLS = VECTORS * VEC };
 enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32, GROUPS_MAX = BLOCK / GROUP };
 enum { PAIRS = BLOCK / 2, PAIRS_MAX = PAIRS + GROUPS_MAX };
 
-/* Pieces are halved down to PIECE_ROWS_MIN tokens until there are PIECES_WANTED. */
-enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
+/* A piece is a panel of columns for up to PIECE_ROWS tokens; pieces are halved down to
+ * PIECE_ROWS_MIN tokens until there are PIECES_WANTED. */
+enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96, PIECE_ROWS = 480 };
+_Static_assert(PIECE_ROWS % ROWS == 0, "a piece has whole panels of tokens");
 
 static size_t least(size_t x, size_t y)
 {
@@ -38,19 +40,19 @@ static size_t divide_up(size_t n, size_t by)
     return (n + by - 1) / by;
 }
 
-/* The groups of a block, and how many pairs each has. */
+/* The groups of a block, and how many pairs each and all have. */
 typedef struct grouping {
-    size_t count, pairs[GROUPS_MAX];
+    size_t count, pairs[GROUPS_MAX], all;
 } grouping;
 
 static grouping groups_of(kvsi_dtype type, size_t inputs)
 {
-    grouping g = {inputs / GROUP, {0}};
+    grouping g = {.count = inputs / GROUP, .all = inputs / 2};
 
     if (type == KVSI_Q6_K)
-        return (grouping){2, {PAIRS / 2, PAIRS / 2}};
+        return (grouping){2, {PAIRS / 2, PAIRS / 2}, PAIRS};
     if (has_k_blocks(type))
-        return (grouping){2, {PAIRS, GROUPS_MAX}};
+        return (grouping){2, {PAIRS, GROUPS_MAX}, PAIRS_MAX};
     for (size_t i = 0; i < g.count; i++)
         g.pairs[i] = GROUP / 2;
     return g;
@@ -200,26 +202,22 @@ static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, si
     for (size_t j = 0; j < COLS; j += TOGETHER) {
         _Alignas(VEC_BYTES) int16_t values[TOGETHER][2 * PAIRS_MAX];
 
-        memset(values, 0, sizeof values);
         for (size_t k = j; k < j + TOGETHER; k++)
-            if (k < count)
+            if (k < count) {
                 unpack_column(values[k - j], out, k, w->type,
                               (const unsigned char *)w->data +
                                   kvsi_matrix_row(w, col + k) * row_bytes + from,
                               g->count);
-            else
+            } else {
+                memset(values[k - j], 0, sizeof values[k - j]);
                 for (int i = 0; i < GROUPS_MAX; i++)
                     out->factor[i][k] = 0;
-        transpose((float *)out->w[0][j], COLS, (const float *)values, PAIRS_MAX, TOGETHER,
-                  PAIRS_MAX);
+            }
+        transpose((float *)out->w[0][j], COLS, (const float *)values, PAIRS_MAX, TOGETHER, g->all);
     }
 }
 
 /* ---- the inner kernel ---- */
-
-typedef struct tile {
-    vec c[ROWS][VECTORS];
-} tile;
 
 /* sum + products of pairs of 16-bit integers */
 INLINE veci add_products(veci sum, veci x, veci w)
@@ -249,14 +247,19 @@ INLINE vec multiply_add(vec a, vec b, vec c)
 #endif
 }
 
-/* t = sums over the groups of a block.  `rows` is a constant at every call. */
-INLINE void multiply_rows(int rows, tile *t, const input_block *a, const weight_block *b,
-                          const grouping *g)
+/* totals += step * sums over the groups of a block.  `rows` is a constant at every call. */
+INLINE void multiply_rows(int rows, float (*totals)[COLS], const input_block *a,
+                          const weight_block *b, const grouping *g)
 {
     const int16_t(*x)[ROWS][2] = a->x;
     const int16_t(*w)[COLS][2] = b->w;
+    vec t[ROWS][VECTORS];
 
-    memset(t, 0, sizeof *t);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++)
+            t[i][j] = (vec){0};
     for (size_t k = 0; k < g->count; k++) {
         const int16_t(*const end)[ROWS][2] = x + g->pairs[k];
         veci sums[ROWS][VECTORS];
@@ -292,26 +295,40 @@ INLINE void multiply_rows(int rows, tile *t, const input_block *a, const weight_
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                t->c[i][j] = multiply_add(__builtin_convertvector(sums[i][j], vec),
-                                          vec_load(b->factor[k] + j * VEC), t->c[i][j]);
+                t[i][j] = multiply_add(__builtin_convertvector(sums[i][j], vec),
+                                       vec_load(b->factor[k] + j * VEC), t[i][j]);
+        __asm__("" : "+m"(t)); /* stays in memory: the registers hold the sums */
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++)
+            vec_store(totals[i] + j * VEC,
+                      multiply_add(t[i][j], vec_all(a->step[i]), vec_load(totals[i] + j * VEC)));
 }
 
-/* Not inlined, so that the registers hold the sums and the tile stays in memory. */
-__attribute__((noinline)) static void multiply_tile(size_t rows, tile *t, const input_block *a,
-                                                    const weight_block *b, const grouping *g)
+/* Not inlined, so that the registers hold the sums. */
+__attribute__((noinline)) static void multiply_tile(size_t rows, float (*totals)[COLS],
+                                                    const input_block *a, const weight_block *b,
+                                                    const grouping *g)
 {
     if (rows == 1)
-        multiply_rows(1, t, a, b, g);
+        multiply_rows(1, totals, a, b, g);
     else if (rows == 2)
-        multiply_rows(2, t, a, b, g);
+        multiply_rows(2, totals, a, b, g);
     else if (rows <= 4)
-        multiply_rows(4, t, a, b, g);
+        multiply_rows(4, totals, a, b, g);
     else
-        multiply_rows(ROWS, t, a, b, g);
+        multiply_rows(ROWS, totals, a, b, g);
 }
 
 /* ---- pieces ---- */
+
+/* What a thread needs for a piece: unpacked weights and y, which stay in the caches. */
+typedef struct piece_memory {
+    weight_block weights;
+    float totals[PIECE_ROWS][COLS];
+} piece_memory;
 
 typedef struct product {
     const kvsi_matrix *w;
@@ -327,58 +344,48 @@ static size_t inputs_of(const product *m, size_t block)
     return least(BLOCK, m->w->cols - block * BLOCK);
 }
 
-/* y += t * step; at the first block y starts from residual and bias. */
-static void add_tile(const product *m, const tile *t, const float *step, size_t row, size_t col,
-                     int first)
+/* y starts from residual and bias.  `cols` is a constant in a full panel, here and below. */
+INLINE void start_totals(const product *m, float *out, size_t row, size_t col, size_t cols)
 {
-    const kvsi_matrix *w = m->w;
-    const size_t stride = kvsi_matrix_stride(w);
-    const float *start = first ? m->residual : m->y, *bias = first ? w->bias : NULL;
-    const size_t rows = least(ROWS, m->rows - row), cols = least(COLS, w->rows - col);
+    const size_t at = (m->row + row) * kvsi_matrix_stride(m->w) + col;
+    const float *residual = m->residual ? m->residual + at : NULL;
+    const float *bias = m->w->bias ? m->w->bias + col : NULL;
 
-    for (size_t i = 0; i < rows; i++) {
-        const size_t at = (m->row + row + i) * stride + col;
-
-        for (size_t j = 0; j < cols; j += VEC) {
-            const size_t count = least(VEC, cols - j);
-            vec from = {0}, more = {0}, sum;
-
-            if (count == VEC) {
-                from = start ? vec_load(start + at + j) : from;
-                more = bias ? vec_load(bias + col + j) : more;
-            } else {
-                if (start)
-                    memcpy(&from, start + at + j, count * sizeof *start);
-                if (bias)
-                    memcpy(&more, bias + col + j, count * sizeof *bias);
-            }
-            if (first)
-                from += more;
-            sum = multiply_add(t->c[i][j / VEC], vec_all(step[i]), from);
-            if (count == VEC)
-                vec_store(m->y + at + j, sum);
-            else
-                memcpy(m->y + at + j, &sum, count * sizeof *m->y);
-        }
+    if (m->first > 0) {
+        memcpy(out, m->y + at, cols * sizeof *out);
+        return;
     }
+    for (size_t j = 0; j < cols; j++)
+        out[j] = (residual ? residual[j] : 0.0f) + (bias ? bias[j] : 0.0f);
 }
 
 /* Tokens row .. row+rows-1 of the span, and a panel of columns. */
-static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, weight_block *b)
+INLINE void multiply_columns(const product *m, size_t row, size_t rows, size_t col, size_t cols,
+                             piece_memory *own)
 {
+    const kvsi_matrix *w = m->w;
+
+    for (size_t i = 0; i < rows; i++)
+        start_totals(m, own->totals[i], row + i, col, cols);
     for (size_t k = 0; k < m->blocks; k++) {
-        const size_t block = m->first + k;
-        const grouping g = groups_of(m->w->type, inputs_of(m, block));
+        const grouping g = groups_of(w->type, inputs_of(m, m->first + k));
 
-        unpack_panel(b, m->w, col, least(COLS, m->w->rows - col), block, &g);
-        for (size_t i = row; i < row + rows; i += ROWS) {
-            const input_block *a = m->inputs + i / ROWS * m->blocks + k;
-            tile t;
-
-            multiply_tile(least(ROWS, m->rows - i), &t, a, b, &g);
-            add_tile(m, &t, a->step, i, col, block == 0);
-        }
+        unpack_panel(&own->weights, w, col, cols, m->first + k, &g);
+        for (size_t i = 0; i < rows; i += ROWS)
+            multiply_tile(rows - i, own->totals + i, m->inputs + (row + i) / ROWS * m->blocks + k,
+                          &own->weights, &g);
     }
+    for (size_t i = 0; i < rows; i++)
+        memcpy(m->y + (m->row + row + i) * kvsi_matrix_stride(w) + col, own->totals[i],
+               cols * sizeof *m->y);
+}
+
+static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, piece_memory *own)
+{
+    if (m->w->rows - col >= COLS)
+        multiply_columns(m, row, rows, col, COLS, own);
+    else
+        multiply_columns(m, row, rows, col, m->w->rows - col, own);
 }
 
 static void pack_inputs(const kvsi_context *c, const product *m)
@@ -392,10 +399,10 @@ static void pack_inputs(const kvsi_context *c, const product *m)
     }
 }
 
-static void multiply_span(const kvsi_context *c, const product *m, weight_block *weights)
+static void multiply_span(const kvsi_context *c, const product *m, piece_memory *memory)
 {
     const size_t across = divide_up(m->w->rows, COLS);
-    size_t down = 1, rows;
+    size_t down = divide_up(m->rows, PIECE_ROWS), rows;
 
     while (across * down < PIECES_WANTED && m->rows / down >= 2 * PIECE_ROWS_MIN)
         down *= 2;
@@ -405,35 +412,35 @@ static void multiply_span(const kvsi_context *c, const product *m, weight_block 
         const size_t row = i / across * rows;
 
         multiply_piece(m, row, least(rows, m->rows - row), i % across * COLS,
-                       weights + kvsi_thread_index());
+                       memory + kvsi_thread_index());
     }
 }
 
-/* The workspace holds the unpacked weights of each thread and the packed inputs of a span: all
- * blocks of some tokens or, of very long rows, some blocks of ROWS tokens. */
+/* The workspace holds the memory of each thread and the packed inputs of a span: all blocks of some
+ * tokens or, if rows are very long, some blocks of ROWS tokens. */
 void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                          size_t n, const float *residual)
 {
     const size_t workspace = LEVEL(gemm_workspace)(c->threads);
     const size_t threads = (size_t)c->threads, all = divide_up(w->cols, BLOCK);
-    const size_t room = (workspace - threads * sizeof(weight_block)) / sizeof(input_block);
+    const size_t room = (workspace - threads * sizeof(piece_memory)) / sizeof(input_block);
     const size_t blocks = least(all, room), tokens = room / blocks * ROWS;
-    weight_block *weights = (weight_block *)(c->workspace + c->workspace_bytes - workspace);
-    input_block *inputs = (input_block *)(weights + threads);
+    piece_memory *memory = (piece_memory *)(c->workspace + c->workspace_bytes - workspace);
+    input_block *inputs = (input_block *)(memory + threads);
 
     for (size_t row = 0; row < n; row += tokens)
         for (size_t first = 0; first < all; first += blocks) {
-            const product m = {w,
-                               x,
-                               residual,
-                               y,
-                               inputs,
-                               row,
-                               least(tokens, n - row),
-                               first,
-                               least(blocks, all - first)};
+            const product m = {.w = w,
+                               .x = x,
+                               .residual = residual,
+                               .y = y,
+                               .inputs = inputs,
+                               .row = row,
+                               .rows = least(tokens, n - row),
+                               .first = first,
+                               .blocks = least(blocks, all - first)};
 
             pack_inputs(c, &m);
-            multiply_span(c, &m, weights);
+            multiply_span(c, &m, memory);
         }
 }
