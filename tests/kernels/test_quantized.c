@@ -99,11 +99,11 @@ static void tokens_have_the_same_bits_in_any_batch(void **state)
             const size_t cols[] = {block, 256, 9 * block, 2304}; /* 2304: more than one part */
 
             for (size_t j = 0; j < ARRAY_SIZE(cols); j++) {
-                const kvsi_limits limits = limits_of(TOKENS_MAX, cols[j], 102);
+                const kvsi_limits limits = limits_of(TOKENS_MAX, cols[j], 42);
                 run r;
 
                 levels_start(&r, levels[i], &limits);
-                const layer l = make_layer(&r, types[k], TOKENS_MAX, 102, cols[j]);
+                const layer l = make_layer(&r, types[k], TOKENS_MAX, 42, cols[j]);
 
                 check_layer(&r, &l);
                 levels_finish(&r);
@@ -114,7 +114,7 @@ static void tokens_have_the_same_bits_in_any_batch(void **state)
 /* So long that the workspace does not hold the packed inputs of a few tokens. */
 static void long_rows_are_cut(void **state)
 {
-    enum { COLS = 6000 * 256, ROWS = 6, TOKENS = 7 };
+    enum { COLS = 6000 * 256, ROWS = 6, TOKENS = 9 };
     const kvsi_ops *levels[LEVELS_MAX];
     const size_t count = levels_fast(levels);
     const kvsi_limits limits = limits_of(TOKENS, COLS, ROWS);
@@ -124,9 +124,19 @@ static void long_rows_are_cut(void **state)
         run r;
 
         levels_start(&r, levels[i], &limits);
-        const layer l = make_layer(&r, KVSI_Q4_0, TOKENS, ROWS, COLS);
+        layer l = make_layer(&r, KVSI_Q4_0, TOKENS, ROWS, 32);
+        unsigned char *data = levels_hold(&r, kvsi_dtype_bytes(KVSI_Q4_0, ROWS * COLS));
+        real *x = levels_hold(&r, TOKENS * COLS * sizeof *x);
 
-        check_layer(&r, &l);
+        for (size_t k = 0; k < kvsi_dtype_bytes(KVSI_Q4_0, ROWS * COLS); k++)
+            data[k] = (unsigned char)(k % 18 == 1 ? 0x28 : k * k / 7);
+        for (size_t k = 0; k < TOKENS * COLS; k++)
+            x[k] = (real)(int)(k * k / 11 % 2001) - 1000;
+        l.w.cols = COLS;
+        l.w.data = data;
+        l.x = x;
+        r.c.ops->linear_forward(&r.c, l.y, l.x, &l.w, l.n, l.residual);
+        check_tokens(&r, &l, 1);
         levels_finish(&r);
     }
 }
