@@ -89,7 +89,7 @@ static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
     for (size_t row = piece % groups * PANELS * ROWS; row < end; row += ROWS) {
         const size_t count = least(ROWS, s->rows - row);
         const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
-                         g->a.row, g->a.col};
+                               g->a.row, g->a.col};
 
         pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);
     }

@@ -278,15 +278,6 @@ INLINE __m256i multiply_q6_k(const unsigned char *at, const gemv_block *x)
     return pair_of(half[0], half[1]);
 }
 
-/* Rows are read in order, but the processor's own prefetching ends at every page. */
-INLINE void prefetch(const unsigned char *at, size_t bytes)
-{
-    enum { AHEAD = 2048, LINE = 64 };
-
-    for (size_t i = 0; i < bytes; i += LINE)
-        __builtin_prefetch(at + AHEAD + i);
-}
-
 /* Pair p of a row, the pair i of its block of inputs x; next = at: there is no second group, and its
  * inputs are 0. */
 INLINE void sum_pair(kvsi_dtype type, group_sums *s, size_t p, size_t r, const unsigned char *at,
@@ -312,7 +303,6 @@ INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned cha
         const int d = type == KVSI_Q6_K ? 208 : 0, m = type == KVSI_Q6_K ? 208 : 2;
 
         for (size_t b = 0; b < whole; b++, at += bytes) {
-            prefetch(at, bytes);
             s->pair[b][r] = type == KVSI_Q4_K   ? multiply_q45_k(at, NULL, at + 16, x + b)
                             : type == KVSI_Q5_K ? multiply_q45_k(at, at + 16, at + 48, x + b)
                                                 : multiply_q6_k(at, x + b);
@@ -321,12 +311,10 @@ INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned cha
         }
         return;
     }
-    for (size_t b = 0; b < whole; b++) {
-        prefetch(at, 2 * PAIRS * bytes);
+    for (size_t b = 0; b < whole; b++)
 #pragma GCC unroll 4
         for (size_t i = 0; i < PAIRS; i++, at += 2 * bytes)
             sum_pair(type, s, PAIRS * b + i, r, at, at + bytes, x + b, i);
-    }
     for (size_t i = 0; 2 * (PAIRS * whole + i) < groups; i++, at += 2 * bytes)
         sum_pair(type, s, PAIRS * whole + i, r, at,
                  2 * (PAIRS * whole + i) + 1 < groups ? at + bytes : at, x + whole, i);
