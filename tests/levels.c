@@ -37,6 +37,31 @@ int32_t *levels_given_ids(run *r, size_t n, size_t bound)
     return ids;
 }
 
+void *levels_given_weights(run *r, kvsi_dtype type, size_t n)
+{
+    const size_t block = kvsi_dtype_block(type), bytes = kvsi_dtype_bytes(type, block);
+    unsigned char *weights = levels_hold(r, kvsi_dtype_bytes(type, n));
+
+    for (size_t i = 0; i < n / block; i++) {
+        unsigned char *at = weights + i * bytes;
+
+        if (block == 1) {
+            const float x = (float)kvsi_random_normal(&r->random);
+
+            kvsi_dtype_encode(at, type, &x, 1);
+            continue;
+        }
+        for (size_t k = 0; k < bytes; k++)
+            at[k] = (unsigned char)kvsi_random_below(&r->random, 256);
+        if (type == KVSI_Q6_K)
+            at += bytes - 2;
+        at[1] = (unsigned char)(0x24 + at[1] % 8); /* F16: sign, exponent and two bits */
+        if (type == KVSI_Q4_K || type == KVSI_Q5_K)
+            at[3] = (unsigned char)(0x24 + at[3] % 8);
+    }
+    return weights;
+}
+
 real *levels_listed(run *r, const char *name, real *values, size_t n, int gaps)
 {
     assert_true(r->count < OUTPUTS_MAX);

@@ -34,6 +34,8 @@ void *levels_hold(run *r, size_t bytes);
 /* Inputs: normal values; ids below a bound. */
 real *levels_given(run *r, size_t n);
 int32_t *levels_given_ids(run *r, size_t n, size_t bound);
+/* Weights of any type.  Quantized blocks have random bits and factors of up to 1/16. */
+void *levels_given_weights(run *r, kvsi_dtype type, size_t n);
 /* Outputs: one that the operation adds to, one that it overwrites. */
 real *levels_added(run *r, const char *name, size_t n);
 real *levels_written(run *r, const char *name, size_t n);

@@ -364,7 +364,7 @@ KVS_API void kvs_load_options_init(kvs_load_options *options, size_t size);
 /** Loads a folder with config.json and model.safetensors (or shards and their index) in the layout
  * of Hugging Face's Llama or GPT-2, of this library, or of Baichuan-M1; one such safetensors file;
  * a GGUF file; or a file of llama2.c, legacy or version 1.  Tensors may be F32, F16, BF16, Q8_0,
- * Q4_0, Q4_K or Q6_K; in memory they are float32 unless mapped. */
+ * Q4_0, Q5_0, Q4_K, Q5_K or Q6_K; in memory they are float32 unless mapped. */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path,
                                   const kvs_load_options *options, kvs_err *err);
 /** Copies a model without a shift and adds the shift that `config` describes ("shift",

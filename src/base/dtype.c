@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RUN = 32, SUPER = 256 }; /* values per block of Q8_0 and Q4_0, and of Q4_K */
+enum { RUN = 32, SUPER = 256 }; /* values per block of Q8_0, Q4_0 and Q5_0, and of the K types */
 
 static const struct {
     const char *name;
@@ -21,7 +21,9 @@ static const struct {
     [KVSI_BF16] = {"BF16", 1, 2, 1},
     [KVSI_Q8_0] = {"Q8_0", RUN, 2 + RUN, 1},
     [KVSI_Q4_0] = {"Q4_0", RUN, 2 + RUN / 2, 1},
+    [KVSI_Q5_0] = {"Q5_0", RUN, 2 + RUN / 8 + RUN / 2, 1},
     [KVSI_Q4_K] = {"Q4_K", SUPER, 4 + 12 + SUPER / 2, 1},
+    [KVSI_Q5_K] = {"Q5_K", SUPER, 4 + 12 + SUPER / 8 + SUPER / 2, 1},
     [KVSI_Q6_K] = {"Q6_K", SUPER, SUPER / 2 + SUPER / 4 + 16 + 2, 1},
 };
 
@@ -143,6 +145,19 @@ static void decode_q4_0(float *out, const unsigned char *block)
     }
 }
 
+static void decode_q5_0(float *out, const unsigned char *block)
+{
+    const unsigned char *upper = block + 2, *lower = upper + RUN / 8;
+    const float d = kvsi_f16_to_float(get_u16(block));
+
+    for (int i = 0; i < RUN; i++) {
+        const int low = i < RUN / 2 ? lower[i] & 15 : lower[i - RUN / 2] >> 4;
+        const int high = upper[i / 8] >> (i % 8) & 1;
+
+        out[i] = d * (float)((low | high << 4) - 16);
+    }
+}
+
 /* Scale and offset of run `r` of eight, six bits each.  Runs 0-3 are stored directly; the upper two
  * bits of runs 4-7 are in the upper bits of those. */
 static void run_scale(int *scale, int *offset, const unsigned char *packed, int r)
@@ -156,19 +171,24 @@ static void run_scale(int *scale, int *offset, const unsigned char *packed, int 
     }
 }
 
-static void decode_q4_k(float *out, const unsigned char *block)
+/* Q4_K, and Q5_K if there are upper bits. */
+static void decode_runs(float *out, const unsigned char *block, const unsigned char *upper,
+                        const unsigned char *lower)
 {
     const float d = kvsi_f16_to_float(get_u16(block)), m = kvsi_f16_to_float(get_u16(block + 2));
 
     for (int r = 0; r < SUPER / RUN; r++) {
-        const unsigned char *q = block + 16 + r / 2 * RUN; /* two runs share 32 bytes */
         int scale, offset;
 
         run_scale(&scale, &offset, block + 4, r);
-        const float factor = d * (float)scale, low = m * (float)offset;
+        const float factor = d * (float)scale, least = m * (float)offset;
 
-        for (int i = 0; i < RUN; i++)
-            out[r * RUN + i] = factor * (float)(r % 2 == 0 ? q[i] & 15 : q[i] >> 4) - low;
+        for (int i = 0; i < RUN; i++) {
+            const int low = lower[r / 2 * RUN + i] >> (r % 2 * 4) & 15; /* two runs share bytes */
+            const int high = upper ? upper[i] >> r & 1 : 0;
+
+            out[r * RUN + i] = factor * (float)(low | high << 4) - least;
+        }
     }
 }
 
@@ -250,8 +270,14 @@ static void decode_block(float *out, kvsi_dtype dtype, const unsigned char *bloc
     case KVSI_Q4_0:
         decode_q4_0(out, block);
         break;
+    case KVSI_Q5_0:
+        decode_q5_0(out, block);
+        break;
     case KVSI_Q4_K:
-        decode_q4_k(out, block);
+        decode_runs(out, block, NULL, block + 16);
+        break;
+    case KVSI_Q5_K:
+        decode_runs(out, block, block + 16, block + 16 + SUPER / 8);
         break;
     case KVSI_Q6_K:
         decode_q6_k(out, block);

@@ -4,8 +4,12 @@
  *     Q8_0   32 values: f16 d, then 32 signed bytes q;                d * q
  *     Q4_0   32 values: f16 d, then 16 bytes; value i is the low four bits of byte i, value 16 + i
  *            the high four;                                           d * (q - 8)
+ *     Q5_0   32 values: f16 d, 32 bits, 16 bytes as in Q4_0; bit i is the fifth bit of value i;
+ *                                                                     d * (q - 16)
  *     Q4_K   256 values in eight runs of 32: f16 d and m, 12 bytes with a six-bit scale s and
  *            offset o per run, 128 bytes of four bits;                d * s * q - m * o
+ *     Q5_K   as Q4_K, with 32 bytes before the four bits; bit r of byte i is the fifth bit of value
+ *            i of run r;                                              d * s * q - m * o
  *     Q6_K   256 values in sixteen runs of 16: 128 bytes with the lower four bits, 64 with the
  *            upper two, 16 signed scales s, f16 d;                    d * s * (q - 32)
  *
@@ -27,7 +31,9 @@ typedef enum kvsi_dtype {
     KVSI_BF16,
     KVSI_Q8_0,
     KVSI_Q4_0,
+    KVSI_Q5_0,
     KVSI_Q4_K,
+    KVSI_Q5_K,
     KVSI_Q6_K,
     KVSI_DTYPES
 } kvsi_dtype;
@@ -42,7 +48,7 @@ size_t kvsi_dtype_bytes(kvsi_dtype dtype, size_t count);
 /* Whether weights may have this type: F32, F16, BF16 and the quantized blocks. */
 int kvsi_dtype_is_weight(kvsi_dtype dtype);
 /* Converts values to float32, exactly, and back: F16 and BF16 round to nearest, ties to even; Q8_0
- * and Q4_0 round as in GGUF's tools; Q4_K and Q6_K are read only.  `data` may be unaligned; `count`
+ * and Q4_0 round as in GGUF's tools; Q5_0 and the K types are read only.  `data` may be unaligned; `count`
  * is a whole number of blocks.  Values to quantize must be finite. */
 void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t count);
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);

@@ -25,16 +25,16 @@ static const struct {
     int is_read;
     kvsi_dtype dtype;
 } types[] = {
-    {0, "F32", 1, KVSI_F32},   {1, "F16", 1, KVSI_F16},    {30, "BF16", 1, KVSI_BF16},
-    {2, "Q4_0", 1, KVSI_Q4_0}, {3, "Q4_1", 0, 0},          {6, "Q5_0", 0, 0},
-    {7, "Q5_1", 0, 0},         {8, "Q8_0", 1, KVSI_Q8_0},  {9, "Q8_1", 0, 0},
-    {10, "Q2_K", 0, 0},        {11, "Q3_K", 0, 0},         {12, "Q4_K", 1, KVSI_Q4_K},
-    {13, "Q5_K", 0, 0},        {14, "Q6_K", 1, KVSI_Q6_K}, {15, "Q8_K", 0, 0},
-    {16, "IQ2_XXS", 0, 0},     {17, "IQ2_XS", 0, 0},       {18, "IQ3_XXS", 0, 0},
-    {19, "IQ1_S", 0, 0},       {20, "IQ4_NL", 0, 0},       {21, "IQ3_S", 0, 0},
-    {22, "IQ2_S", 0, 0},       {23, "IQ4_XS", 0, 0},       {24, "I8", 0, 0},
-    {25, "I16", 0, 0},         {26, "I32", 0, 0},          {27, "I64", 0, 0},
-    {28, "F64", 0, 0},         {29, "IQ1_M", 0, 0},
+    {0, "F32", 1, KVSI_F32},    {1, "F16", 1, KVSI_F16},    {30, "BF16", 1, KVSI_BF16},
+    {2, "Q4_0", 1, KVSI_Q4_0},  {3, "Q4_1", 0, 0},          {6, "Q5_0", 1, KVSI_Q5_0},
+    {7, "Q5_1", 0, 0},          {8, "Q8_0", 1, KVSI_Q8_0},  {9, "Q8_1", 0, 0},
+    {10, "Q2_K", 0, 0},         {11, "Q3_K", 0, 0},         {12, "Q4_K", 1, KVSI_Q4_K},
+    {13, "Q5_K", 1, KVSI_Q5_K}, {14, "Q6_K", 1, KVSI_Q6_K}, {15, "Q8_K", 0, 0},
+    {16, "IQ2_XXS", 0, 0},      {17, "IQ2_XS", 0, 0},       {18, "IQ3_XXS", 0, 0},
+    {19, "IQ1_S", 0, 0},        {20, "IQ4_NL", 0, 0},       {21, "IQ3_S", 0, 0},
+    {22, "IQ2_S", 0, 0},        {23, "IQ4_XS", 0, 0},       {24, "I8", 0, 0},
+    {25, "I16", 0, 0},          {26, "I32", 0, 0},          {27, "I64", 0, 0},
+    {28, "F64", 0, 0},          {29, "IQ1_M", 0, 0},
 };
 
 enum { TYPES = sizeof types / sizeof *types };
@@ -107,8 +107,8 @@ static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
     }
     return kvsi_fail(c->err, KVS_E_UNSUPPORTED,
                      "'%s': tensor '%.100s' has type %s (%" PRIu64
-                     "), expected F32, F16, BF16, Q8_0, Q4_0, Q4_K or "
-                     "Q6_K",
+                     "), expected F32, F16, BF16, Q8_0, Q4_0, Q5_0, "
+                     "Q4_K, Q5_K or Q6_K",
                      c->path, tensor->name, name, number);
 }
 

@@ -3,7 +3,7 @@
  * They are in the model's block of parameters or, in a model that was opened for running, views of
  * the mapped file in its own types.  Matrices that kernels cannot use as they are in the file are
  * decoded into memory: those stored input x output (GPT-2), a head whose rows are normalised,
- * positions that are not float32, misaligned float32, and Q6_K. */
+ * positions that are not float32, and misaligned float32. */
 #ifndef KVSI_MODEL_MATRICES_H
 #define KVSI_MODEL_MATRICES_H
 

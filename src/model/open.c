@@ -9,7 +9,7 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
     const int is_head = (ptrdiff_t)p->offset == m->layout.head;
 
-    if (p->transposed || t->view.dtype == KVSI_Q6_K)
+    if (p->transposed)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;

@@ -117,6 +117,32 @@ static void blocks_of_six_bits_have_their_values(void **state)
     assert_true(out[16] == 0.25F * -7 * -32 && out[128] == 0);
 }
 
+/* d = 1/4 and m = 1/2; the fifth bits of several values. */
+static void blocks_of_five_bits_have_their_values(void **state)
+{
+    unsigned char q5[22] = {0x00, 0x34}, k[176] = {0x00, 0x34, 0x00, 0x38};
+    float out[256];
+
+    (void)state;
+    q5[2] = 0x02; /* of value 1 */
+    q5[5] = 0x80; /* of value 31 */
+    q5[6] = 0x3c; /* values 0 and 16 */
+    q5[7] = 0x0f; /* values 1 and 17 */
+    q5[21] = 0x90;
+    kvsi_dtype_decode(out, KVSI_Q5_0, q5, 32);
+    assert_true(out[0] == 0.25F * (12 - 16) && out[16] == 0.25F * (3 - 16));
+    assert_true(out[1] == 0.25F * 15 && out[17] == -4.0F && out[31] == 0.25F * (25 - 16));
+    k[4 + 1] = 7;          /* scale of run 1 */
+    k[4 + 5] = 9;          /* offset of run 1 */
+    k[4 + 11] = 0xa3;      /* run 7: scale 3, offset 10 */
+    k[16 + 5] = 0x82;      /* value 5 of runs 1 and 7 */
+    k[48 + 5] = 0xb0;      /* value 5 of run 1 */
+    k[48 + 96 + 5] = 0x40; /* value 5 of run 7 */
+    kvsi_dtype_decode(out, KVSI_Q5_K, k, 256);
+    assert_true(out[32 + 5] == 0.25F * 7 * (16 + 11) - 4.5F && out[32] == -4.5F);
+    assert_true(out[224 + 5] == 0.25F * 3 * (16 + 4) - 5.0F && out[0] == 0);
+}
+
 /* Decoded values are within half a step of the encoded ones; the extreme value is exact. */
 static void blocks_round(void **state)
 {
@@ -147,6 +173,7 @@ int main(void)
         cmocka_unit_test(f16_has_its_values),
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(blocks_have_their_values),
+        cmocka_unit_test(blocks_of_five_bits_have_their_values),
         cmocka_unit_test(blocks_of_six_bits_have_their_values),
         cmocka_unit_test(blocks_round),
     };

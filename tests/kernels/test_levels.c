@@ -175,24 +175,18 @@ static void typed_linear(run *r, const void *asked)
     const shape *s = asked;
     const kvsi_dtype type = (kvsi_dtype)s->variant;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const real *x = levels_given(r, n * cols), *plain = levels_given(r, rows * cols);
-    void *packed = levels_hold(r, kvsi_dtype_bytes(type, rows * cols));
+    const real *x = levels_given(r, n * cols), *bias = levels_given(r, rows);
+    const void *packed = levels_given_weights(r, type, rows * cols);
     const kvsi_matrix w = {type, rows, cols, packed, NULL, 0, 0, NULL};
     const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3, 0, NULL};
     const size_t heads = rows / 6 * 6; /* rows of whole heads of six channels */
-    const kvsi_matrix pairs = {type, heads, cols, packed, plain, 0, 6, NULL};
-    const kvsi_matrix third = {type, heads, cols, packed, plain, 2 * rows + heads, 6, NULL};
-    const kvsi_matrix second = {type, rows, cols, packed, plain, 2 * rows + heads, 0, &third};
+    const kvsi_matrix pairs = {type, heads, cols, packed, bias, 0, 6, NULL};
+    const kvsi_matrix third = {type, heads, cols, packed, bias, 2 * rows + heads, 6, NULL};
+    const kvsi_matrix second = {type, rows, cols, packed, bias, 2 * rows + heads, 0, &third};
     const kvsi_matrix first = {type, rows, cols, packed, NULL, 2 * rows + heads, 0, &second};
     real *parts = levels_added(r, "a part of y", n * (rows + 3));
     int32_t ids[2] = {0, (int32_t)rows - 1};
 
-    if (type == KVSI_Q4_K)
-        for (size_t i = 0; i < kvsi_dtype_bytes(type, rows * cols); i++)
-            ((unsigned char *)packed)[i] =
-                (unsigned char)(i % 144 < 4 ? (i % 2 ? 0x2c : i) : i * 7);
-    else
-        kvsi_dtype_encode(packed, type, plain, rows * cols);
     r->c.ops->linear_forward(&r->c, levels_written(r, "y", n * rows), x, &w, n, NULL);
     r->c.ops->linear_forward(&r->c, parts, x, &part, n, NULL);
     r->c.ops->linear_forward(&r->c, levels_written(r, "y of three parts", n * (2 * rows + heads)),
@@ -203,8 +197,8 @@ static void typed_linear(run *r, const void *asked)
 
 static void weights_of_every_type_match(void **state)
 {
-    static const kvsi_dtype types[] = {KVSI_F32,  KVSI_F16,  KVSI_BF16,
-                                       KVSI_Q8_0, KVSI_Q4_0, KVSI_Q4_K};
+    static const kvsi_dtype types[] = {KVSI_F32,  KVSI_F16,  KVSI_BF16, KVSI_Q8_0, KVSI_Q4_0,
+                                       KVSI_Q5_0, KVSI_Q4_K, KVSI_Q5_K, KVSI_Q6_K};
     static const size_t tokens[] = {1, 2, 3, 4, 7, 8, 9, 40};
 
     (void)state;

@@ -60,10 +60,8 @@ INLINE void add_few_values(kvsi_dtype type, size_t m, const scratch *s, const he
             const run r = decode_run(type, rows + j * bytes);
 
             for (size_t v = 0; v < RUN_VECTORS; v++) {
-                const vec value = r.w[v] * r.factor; /* exact */
-
                 for (size_t i = 0; i < m; i++)
-                    sums[i][v] += vec_all(s->scores[i * KEYS + j]) * value;
+                    sums[i][v] += vec_all(s->scores[i * KEYS + j]) * r.w[v];
             }
         }
         for (size_t i = 0; i < m; i++)

@@ -1,7 +1,7 @@
-/* kernels/cpu/decode.h - weights of any type as vectors of float, a run of 32 at a time.
+/* kernels/cpu/decode.h - weights as vectors of float, and the parts of quantized blocks.
  *
- * A run is decoded without its scale factor, which the caller applies to sums instead: less work.
- * Types are constants at every call, so the compiler removes the branches. */
+ * Plain types and Q8_0 (a cache may have it) are decoded in runs of 32; types are constants at every
+ * call, so the compiler removes the branches.  Products with quantized weights do not need their floats (kernels/rounding.h). */
 #ifndef KVSI_KERNELS_CPU_DECODE_H
 #define KVSI_KERNELS_CPU_DECODE_H
 
@@ -15,35 +15,35 @@
 
 enum { RUN = 32, RUN_VECTORS = RUN / VEC };
 
-/* kvsi_dtype_bytes(type, RUN), without a call. */
+/* kvsi_dtype_bytes(type, RUN) of a plain type or Q8_0, without a call. */
 INLINE size_t run_bytes(kvsi_dtype type)
 {
-    return type == KVSI_Q4_0 ? 18 : type == KVSI_Q8_0 ? 34 : type == KVSI_F32 ? 4 * RUN : 2 * RUN;
+    return type == KVSI_F32 ? 4 * RUN : type == KVSI_Q8_0 ? 34 : 2 * RUN;
+}
+
+/* Bytes of a quantized block, without a call. */
+INLINE size_t block_bytes(kvsi_dtype type)
+{
+    return type == KVSI_Q8_0   ? 34
+           : type == KVSI_Q4_0 ? 18
+           : type == KVSI_Q5_0 ? 22
+           : type == KVSI_Q4_K ? 144
+           : type == KVSI_Q5_K ? 176
+                               : 210;
+}
+
+/* Whether the blocks have 256 values and scales of their own. */
+INLINE int has_k_blocks(kvsi_dtype type)
+{
+    return type == KVSI_Q4_K || type == KVSI_Q5_K || type == KVSI_Q6_K;
 }
 
 typedef struct run {
     vec w[RUN_VECTORS];
-    float factor;
 } run;
 
 typedef uint16_t f16_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
-typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef int8_t signed16 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef int16_t shorts16 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef int16_t shorts_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
-
-/* 16 signed bytes as 16 / VEC vectors; two conversions, each of which is one instruction. */
-INLINE void vecs_from_bytes(vec *out, bytes16 bytes)
-{
-    const shorts16 wide = __builtin_convertvector((signed16)bytes, shorts16);
-
-    for (int j = 0; j < 16 / VEC; j++) {
-        shorts_of_vec part;
-
-        memcpy(&part, (const int16_t *)&wide + j * VEC, sizeof part);
-        out[j] = __builtin_convertvector(__builtin_convertvector(part, veci), vec);
-    }
-}
 
 INLINE veci vec_widen(const void *halves)
 {
@@ -54,7 +54,9 @@ INLINE veci vec_widen(const void *halves)
  * which weights do not have, becomes 65536. */
 INLINE vec vec_from_f16(const void *at)
 {
-#ifdef __F16C__
+#if defined __AVX512F__ && VEC_BYTES == 64
+    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256(at));
+#elif defined __F16C__
     const __m128i *halves = at;
     vec out;
 
@@ -69,44 +71,49 @@ INLINE vec vec_from_f16(const void *at)
 #endif
 }
 
+/* The F16 at `at`; infinity and NaN stay what they are. */
 INLINE float one_from_f16(const void *at)
 {
     uint16_t half;
-    uint32_t bits;
-    float value;
 
     memcpy(&half, at, sizeof half);
-    bits = (uint32_t)(half & 0x7fff) << 13;
-    memcpy(&value, &bits, sizeof value);
-    value *= 0x1p112f;
-    return half & 0x8000 ? -value : value;
+#ifdef __F16C__
+    return _cvtsh_ss(half);
+#else
+    return kvsi_f16_to_float(half);
+#endif
 }
 
-INLINE run run_from_q4_0(const unsigned char *at)
+/* The eight scales and offsets of a block of Q4_K or Q5_K (base/dtype.c), one per byte. */
+INLINE void k_scales(uint64_t *scales, uint64_t *offsets, const unsigned char *packed)
 {
-    const bytes16 both = *(const bytes16 *)(at + 2);
-    run r = {.factor = one_from_f16(at)};
+    uint32_t a, b, c;
 
-    vecs_from_bytes(r.w, (both & 15) - 8);
-    vecs_from_bytes(r.w + RUN_VECTORS / 2, (both >> 4) - 8);
-    return r;
+    memcpy(&a, packed, sizeof a);
+    memcpy(&b, packed + 4, sizeof b);
+    memcpy(&c, packed + 8, sizeof c);
+    *scales = (a & 0x3f3f3f3f) | (uint64_t)((c & 0x0f0f0f0f) | (a >> 2 & 0x30303030)) << 32;
+    *offsets = (b & 0x3f3f3f3f) | (uint64_t)((c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)) << 32;
 }
 
 INLINE run run_from_q8_0(const unsigned char *at)
 {
-    run r = {.factor = one_from_f16(at)};
+    typedef int8_t bytes_of_vec __attribute__((vector_size(VEC), aligned(1), may_alias));
+    const float factor = one_from_f16(at);
+    run r;
 
-    vecs_from_bytes(r.w, *(const bytes16 *)(at + 2));
-    vecs_from_bytes(r.w + RUN_VECTORS / 2, *(const bytes16 *)(at + 2 + RUN / 2));
+    for (int j = 0; j < RUN_VECTORS; j++) {
+        const bytes_of_vec bytes = *(const bytes_of_vec *)(at + 2 + j * VEC);
+
+        r.w[j] = __builtin_convertvector(__builtin_convertvector(bytes, veci), vec) * factor;
+    }
     return r;
 }
 
 INLINE run decode_run(kvsi_dtype type, const unsigned char *at)
 {
-    run r = {.factor = 1.0f};
+    run r;
 
-    if (type == KVSI_Q4_0)
-        return run_from_q4_0(at);
     if (type == KVSI_Q8_0)
         return run_from_q8_0(at);
     for (int j = 0; j < RUN_VECTORS; j++)
@@ -116,27 +123,30 @@ INLINE run decode_run(kvsi_dtype type, const unsigned char *at)
     return r;
 }
 
-/* Values from .. from+count-1 of a row; both bounds are multiples of RUN or the end of the row. */
+/* Values from .. from+count-1 of a row of a plain type or of Q8_0. */
 INLINE void decode_values(float *out, kvsi_dtype type, const void *row, size_t from, size_t count)
 {
     const unsigned char *at = (const unsigned char *)row + kvsi_dtype_bytes(type, from);
-    const size_t whole = type == KVSI_Q4_K ? 0 : count / RUN * RUN;
+    const size_t whole = count / RUN * RUN;
 
     for (size_t i = 0; i < whole; i += RUN, at += run_bytes(type)) {
         const run r = decode_run(type, at);
 
         for (int j = 0; j < RUN_VECTORS; j++)
-            vec_store(out + i + j * VEC, r.w[j] * r.factor);
+            vec_store(out + i + j * VEC, r.w[j]);
     }
-    if (whole < count) /* a type without runs, or the rest of a row */
+    if (whole < count)
         kvsi_dtype_decode(out + whole, type, at, count - whole);
 }
 
-/* The same for a type known at run time. */
+/* The same for a type known at run time; `from` and `count` are whole blocks. */
 static inline void decode_row(float *out, kvsi_dtype type, const void *row, size_t from,
                               size_t count)
 {
     switch (type) {
+    case KVSI_F32:
+        decode_values(out, KVSI_F32, row, from, count);
+        break;
     case KVSI_F16:
         decode_values(out, KVSI_F16, row, from, count);
         break;
@@ -146,14 +156,9 @@ static inline void decode_row(float *out, kvsi_dtype type, const void *row, size
     case KVSI_Q8_0:
         decode_values(out, KVSI_Q8_0, row, from, count);
         break;
-    case KVSI_Q4_0:
-        decode_values(out, KVSI_Q4_0, row, from, count);
-        break;
-    case KVSI_Q4_K:
-        decode_values(out, KVSI_Q4_K, row, from, count);
-        break;
     default:
-        decode_values(out, KVSI_F32, row, from, count);
+        kvsi_dtype_decode(out, type, (const unsigned char *)row + kvsi_dtype_bytes(type, from),
+                          count);
     }
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
 #include "kernels/cpu/decode.h"
-#include "kernels/cpu/round.h"
 #include "parallel/threads.h"
 
 /* Most rows and bytes of A that are packed at once. */
@@ -12,8 +11,7 @@ enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128 };
 enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
 enum { PACKED_B = PIECE_COLS * UNIT_PANEL_BYTES };
 
-/* Rows or columns that are no plain float32 are decoded or rounded in blocks of this depth before
- * they are packed. */
+/* Columns that are no plain float32 are decoded in blocks of this depth before they are packed. */
 enum { DECODED_DEPTH = 256 };
 
 _Static_assert((SPAN_ROWS + UNIT_ROWS_MAX) * UNIT_PANEL_BYTES <= PACKED_A,
@@ -63,28 +61,13 @@ static unsigned char *packed_panel(const span *s, size_t inner, size_t row)
     return s->packed + (inner * rows + row * packed_depth(s, inner)) * s->unit->row_bytes;
 }
 
-/* Rows row .. row+count-1 of A; rounded if the weights are integers. */
+/* Rows row .. row+count-1 of A. */
 static void pack_panel(const gemm *g, const span *s, size_t inner, size_t row, size_t count)
 {
-    const unit *u = s->unit;
-    const size_t depth = block_depth(s, inner);
     const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
                            g->a.row, g->a.col};
-    unsigned char *panel = packed_panel(s, inner, row);
 
-    if (!g->weights || !kvsi_rounds_inputs(g->weights->type)) {
-        u->pack_rows(panel, v, count, depth);
-        return;
-    }
-    for (size_t p = 0; p < depth; p += DECODED_DEPTH) {
-        const size_t now = least(DECODED_DEPTH, depth - p);
-        float rounded[UNIT_ROWS_MAX * DECODED_DEPTH];
-
-        for (size_t i = 0; i < count; i++)
-            round_values(rounded + i * DECODED_DEPTH, v.at + i * v.row + p, now);
-        u->pack_rows(panel + p * u->rows * u->row_bytes, (matrix_view){rounded, DECODED_DEPTH, 1},
-                     count, now);
-    }
+    s->unit->pack_rows(packed_panel(s, inner, row), v, count, block_depth(s, inner));
 }
 
 /* Packs a panel of columns of B; weights that are not plain float32 are decoded first. */
@@ -239,18 +222,14 @@ static void start_only(const gemm *g)
                 (g->start ? g->start[i * g->stride + j] : 0.0f) + (g->bias ? g->bias[j] : 0.0f);
 }
 
-/* Inputs that were rounded to integers keep their values: they are not rounded again. */
-static const unit *choose_unit(const kvsi_context *c, const gemm *g)
+static const unit *choose_unit(const kvsi_context *c)
 {
-    if (c->precision == KVSI_PRECISION_BF16 && !c->exact &&
-        !(g->weights && kvsi_rounds_inputs(g->weights->type)))
-        return LEVEL(unit_bf16)();
-    return &LEVEL(unit_f32);
+    return c->precision == KVSI_PRECISION_BF16 && !c->exact ? LEVEL(unit_bf16)() : &LEVEL(unit_f32);
 }
 
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
 {
-    const unit *u = choose_unit(c, g);
+    const unit *u = choose_unit(c);
     unsigned char *packed = c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads);
     unsigned char *packed_b = packed + PACKED_A;
     size_t span_rows, span_depth;

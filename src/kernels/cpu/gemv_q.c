@@ -1,309 +1,435 @@
 #include "kernels/cpu/gemv_q.h"
 
+#ifdef __AVX2__
+
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
 
+enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32, PAIRS = BLOCK / GROUP / 2 };
+
 /* ---- inputs ---- */
 
-/* Rounds x; returns its step. */
-static float round_to_shorts(int16_t out[BLOCK], const float *x)
+/* Inputs i .. i+15 of a block go to place(i) of the planes.  Q4_0 and Q5_0 store values j and 16 + j
+ * in one byte; vectors of weights have those of two groups side by side. */
+static size_t place(kvsi_dtype type, size_t i)
 {
-    vec whole[ROUND_VECTORS];
-    const float step = round_block(whole, x);
-
-    for (int j = 0; j < ROUND_VECTORS; j++)
-        *(shorts_of_vec *)(out + j * VEC) =
-            __builtin_convertvector(__builtin_convertvector(whole[j], veci), shorts_of_vec);
-    return step;
+    return has_k_blocks(type) ? i : i / 64 * 64 + i / 16 % 2 * 32 + i / 32 % 2 * 16;
 }
 
-typedef int32_t words8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int16_t shorts8 __attribute__((vector_size(16), aligned(2), may_alias));
-
-/* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the
- * lanes. */
-static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
+static void sum_inputs(int32_t sums[32], kvsi_dtype type, const int16_t values[BLOCK])
 {
-    enum { PAIRS = BLOCK / 4 }; /* in half a block */
-    int32_t sums[PAIRS] = {0};
+    const int length = type == KVSI_Q6_K ? 16 : 32;
+    const int times = type == KVSI_Q6_K   ? -32
+                      : type == KVSI_Q5_0 ? -16
+                      : type == KVSI_Q4_0 ? -8
+                                          : -1;
+    const int apart = has_k_blocks(type) ? 1 : 4;
 
-    for (int half = 0; half < 2; half++) {
-        const words8 both = *(const words8 *)(const void *)(values + half * BLOCK / 2);
-        const words8 even = both << 16 >> 16, odd = both >> 16;
+    memset(sums, 0, 32 * sizeof *sums);
+    for (int r = 0; r < BLOCK / length; r++) {
+        int32_t sum = 0;
 
-        *(shorts8 *)&pair->x[half][PAIRS * second] = __builtin_convertvector(even, shorts8);
-        *(shorts8 *)&pair->x[half + 2][PAIRS * second] = __builtin_convertvector(odd, shorts8);
-        *(words8 *)sums += even + odd;
+        for (int i = 0; i < length; i++)
+            sum += values[r * length + i];
+        sums[r * apart] = times * sum;
     }
-    for (int j = 0; j < LANES / 2; j++)
-        pair->start[LANES / 2 * second + j] = -8 * (sums[2 * j] + sums[2 * j + 1]);
 }
 
-static void pack_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
+void LEVEL(gemv_q_pack)(gemv_block *out, kvsi_dtype type, const float *x, size_t cols)
 {
-    _Alignas(VEC_BYTES) int16_t values[BLOCK] = {0};
-    const float step = x ? round_to_shorts(values, x) : 0.0f;
+    for (size_t from = 0; from < cols; from += BLOCK, out++) {
+        const size_t count = cols - from < BLOCK ? cols - from : BLOCK;
+        int16_t values[BLOCK] = {0};
 
-    if (type == KVSI_Q8_0)
-        memcpy(pair->x[2 * second], values, sizeof values);
-    else
-        place_q4_0(pair, second, values);
-    for (int j = 0; j < LANES / 2; j++)
-        pair->step[LANES / 2 * second + j] = step;
-}
+        out->step = round_block(values, x + from, count, kvsi_round_top(type));
+        if (type == KVSI_Q8_0) {
+            memcpy(out->x, values, sizeof values);
+            continue;
+        }
+        for (size_t i = 0; i < BLOCK; i += 16) {
+            const size_t at = place(type, i);
 
-void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
-{
-    for (size_t i = 0; i < cols; i += 2 * BLOCK, out++) {
-        pack_block(out, type, 0, x + i);
-        pack_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
+            for (size_t j = 0; j < 16; j++) {
+                out->plane.low[at + j] = (uint8_t)(values[i + j] & 255);
+                out->plane.high[at + j] = (int8_t)(values[i + j] >> 8);
+            }
+        }
+        sum_inputs(out->sums, type, values);
     }
 }
 
 /* ---- products ---- */
 
-#ifdef __AVX2__
+enum { ROWS = 8 };
 
-/* One pair of blocks of weights, widened to 16 bits, and their factors. */
-typedef struct unpacked {
-    __m256i w[QUARTERS];
-    __m256 factor[2]; /* Q8_0: first block, second block; Q4_0: both, four lanes each */
-} unpacked;
+/* Pairs of groups whose sums are kept for ROWS rows: those of 2048 inputs of a type with groups of
+ * 32.  Longer rows are done in parts. */
+enum { PART_PAIRS = 32 };
 
-INLINE __m128i load16(const void *at)
+/* One vector per pair of groups and row: four lanes for each group, whose sum is the group's. */
+typedef struct group_sums {
+    __m256i pair[PART_PAIRS][ROWS];
+    uint16_t factor[PART_PAIRS][2][ROWS]; /* F16 */
+} group_sums;
+
+INLINE __m256i load32(const void *at)
 {
-    return _mm_loadu_si128((const __m128i *)at);
+    return _mm256_loadu_si256((const __m256i *)at);
 }
 
-/* The F16 at `at`, in all eight lanes. */
-INLINE __m128i load_f16(const unsigned char *at)
+INLINE __m256i load16_twice(const void *low, const void *high)
 {
-    int16_t half;
-
-    memcpy(&half, at, sizeof half);
-    return _mm_set1_epi16(half);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low)),
+                                   _mm_loadu_si128((const __m128i *)high), 1);
 }
 
-INLINE unpacked unpack_q8_0(const unsigned char *at, int both)
-{
-    const unsigned char *next = at + 34;
-    unpacked s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
-                        _mm256_setzero_si256(), _mm256_setzero_si256()},
-                  .factor = {_mm256_cvtph_ps(load_f16(at)), _mm256_setzero_ps()}};
-
-    if (both) {
-        s.w[2] = _mm256_cvtepi8_epi16(load16(next + 2));
-        s.w[3] = _mm256_cvtepi8_epi16(load16(next + 18));
-        s.factor[1] = _mm256_cvtph_ps(load_f16(next));
-    }
-    return s;
-}
-
-INLINE unpacked unpack_q4_0(const unsigned char *at, int both)
-{
-    const __m256i low = _mm256_set1_epi16(15);
-    const unsigned char *next = both ? at + 18 : at; /* whose inputs are 0 in that case */
-    const __m256i words =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(load16(at + 2)), load16(next + 2), 1);
-    unpacked s = {
-        .w = {_mm256_and_si256(words, low), _mm256_and_si256(_mm256_srli_epi16(words, 4), low),
-              _mm256_and_si256(_mm256_srli_epi16(words, 8), low), _mm256_srli_epi16(words, 12)}};
-
-    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_f16(at), load_f16(next)));
-    return s;
-}
-
-INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
+/* sum + products of 16-bit integers, two per lane */
+INLINE __m256i add_words(__m256i sum, __m256i x, __m256i y)
 {
 #ifdef __AVX512VNNI__
-    return _mm256_dpwssd_epi32(sum, w, _mm256_loadu_si256((const __m256i *)(const void *)x));
+    return _mm256_dpwssd_epi32(sum, x, y);
 #else
-    return _mm256_add_epi32(
-        sum, _mm256_madd_epi16(w, _mm256_loadu_si256((const __m256i *)(const void *)x)));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, y));
 #endif
 }
 
-/* total + products of one pair */
-INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const unpacked *s, const block_pair *x)
+/* sum + products of bytes, four per lane; the sum of two must fit 16 bits */
+INLINE __m256i add_bytes(__m256i sum, __m256i without_sign, __m256i with_sign)
 {
-    if (type == KVSI_Q4_0) {
-        __m256i sum = _mm256_loadu_si256((const __m256i *)(const void *)x->start);
+#ifdef __AVX512VNNI__
+    return _mm256_dpbusd_epi32(sum, without_sign, with_sign);
+#else
+    return add_words(sum, _mm256_maddubs_epi16(without_sign, with_sign), _mm256_set1_epi16(1));
+#endif
+}
 
-#pragma GCC unroll 4
-        for (int k = 0; k < QUARTERS; k++)
-            sum = add_products(sum, s->w[k], x->x[k]);
-        return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), s->factor[0] * _mm256_loadu_ps(x->step),
-                               total);
+INLINE __m256i low_bits(__m256i bytes)
+{
+    return _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+}
+
+INLINE __m256i high_bits(__m256i bytes)
+{
+    return low_bits(_mm256_srli_epi16(bytes, 4));
+}
+
+/* The pair of two vectors of eight lanes each: four lanes for each. */
+INLINE __m256i pair_of(__m256i a, __m256i b)
+{
+    return _mm256_add_epi32(_mm256_blend_epi32(a, b, 0xf0), _mm256_permute2x128_si256(a, b, 0x21));
+}
+
+/* Q8_0: at and next are two groups. */
+INLINE __m256i multiply_q8_0(const unsigned char *at, const unsigned char *next, const int16_t *x)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum[2];
+
+    for (int g = 0; g < 2; g++) {
+        const unsigned char *q = g == 0 ? at + 2 : next + 2;
+        const __m128i *bytes = (const __m128i *)(const void *)q;
+
+        sum[g] = add_words(zero, _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes)), load32(x + 32 * g));
+        sum[g] = add_words(sum[g], _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1)),
+                           load32(x + 32 * g + 16));
     }
+    return pair_of(sum[0], sum[1]);
+}
+
+/* Two groups of weights 0 .. 31: first their values 0 .. 15, then 16 .. 31. */
+INLINE __m256i multiply_planes(const __m256i w[2], const gemv_block *x, size_t p)
+{
+    __m256i low = load32(x->sums + 8 * p), high = _mm256_setzero_si256();
+
+    for (size_t h = 0; h < 2; h++) {
+        low = add_bytes(low, load32(x->plane.low + 64 * p + 32 * h), w[h]);
+        high = add_bytes(high, w[h], load32(x->plane.high + 64 * p + 32 * h));
+    }
+    return _mm256_add_epi32(low, _mm256_slli_epi32(high, 8));
+}
+
+INLINE __m256i multiply_q4_0(const unsigned char *at, const unsigned char *next,
+                             const gemv_block *x, size_t p)
+{
+    const __m256i bytes = load16_twice(at + 2, next + 2);
+    const __m256i w[2] = {low_bits(bytes), high_bits(bytes)};
+
+    return multiply_planes(w, x, p);
+}
+
+/* 16 in the bytes whose bit is set */
+INLINE __m256i sixteens(uint32_t bits)
+{
+#ifdef __AVX512BW__
+    return _mm256_maskz_set1_epi8(bits, 16);
+#else
+    const __m256i byte =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i copies = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
+
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(copies, bit), bit),
+                            _mm256_set1_epi8(16));
+#endif
+}
+
+INLINE __m256i multiply_q5_0(const unsigned char *at, const unsigned char *next,
+                             const gemv_block *x, size_t p)
+{
+    const __m256i bytes = load16_twice(at + 6, next + 6);
+    uint32_t first, second;
+
+    memcpy(&first, at + 2, sizeof first);
+    memcpy(&second, next + 2, sizeof second);
+
+    const __m256i w[2] = {
+        _mm256_or_si256(low_bits(bytes), sixteens((first & 0xffff) | second << 16)),
+        _mm256_or_si256(high_bits(bytes), sixteens(first >> 16 | (second & 0xffff0000)))};
+
+    return multiply_planes(w, x, p);
+}
+
+/* sums += scale * weights * inputs for 32 inputs from i on; sums are of the low and high planes. */
+INLINE void add_scaled(__m256i sums[2], __m256i w, __m256i scale, const gemv_block *x, size_t i)
+{
+    sums[0] = add_words(sums[0], _mm256_maddubs_epi16(load32(x->plane.low + i), w), scale);
+    sums[1] = add_words(sums[1], _mm256_maddubs_epi16(w, load32(x->plane.high + i)), scale);
+}
+
+INLINE __m256i planes_sum(const __m256i sums[2])
+{
+    return _mm256_add_epi32(sums[0], _mm256_slli_epi32(sums[1], 8));
+}
+
+/* Q4_K, or Q5_K if there are upper bits. */
+INLINE __m256i multiply_q45_k(const unsigned char *at, const unsigned char *upper,
+                              const unsigned char *lower, const gemv_block *x)
+{
+    __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    const __m256i fifth = upper ? load32(upper) : _mm256_setzero_si256();
+    const __m256i sixteen = _mm256_set1_epi8(16);
+    uint64_t scales, offsets;
+    __m256i scale;
+    int32_t twice[8]; /* a scale in both halves */
+
+    k_scales(&scales, &offsets, at + 4);
+    scale = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)scales));
+    _mm256_storeu_si256((__m256i *)(void *)twice,
+                        _mm256_or_si256(scale, _mm256_slli_epi32(scale, 16)));
+    __asm__("" : "+m"(twice)); /* broadcasts from memory need no shuffles */
+#pragma GCC unroll 4
+    for (int r = 0; r < 8; r += 2) {
+        const __m256i bytes = load32(lower + 16 * r);
+        __m256i even = low_bits(bytes), odd = high_bits(bytes);
+
+        if (upper) { /* bit r of each byte becomes bit 4 */
+            const __m256i moved =
+                r < 4 ? _mm256_slli_epi16(fifth, 4 - r) : _mm256_srli_epi16(fifth, r - 4);
+
+            even = _mm256_or_si256(even, _mm256_and_si256(moved, sixteen));
+            odd = _mm256_or_si256(odd, _mm256_and_si256(_mm256_srli_epi16(moved, 1), sixteen));
+        }
+        add_scaled(sums, even, _mm256_set1_epi32(twice[r]), x, (size_t)r * 32);
+        add_scaled(sums, odd, _mm256_set1_epi32(twice[r + 1]), x, (size_t)r * 32 + 32);
+    }
+    return pair_of(planes_sum(sums),
+                   _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)offsets)),
+                                      load32(x->sums)));
+}
+
+/* 32 weights of run r = 0 .. 3 of half a block, 0 .. 63; bytes of runs 2 and 3 are shifted down. */
+INLINE __m256i six_bits(__m256i lower, __m256i upper, int r)
+{
+    const __m256i mask = _mm256_set1_epi8(0x30);
+    const __m256i moved =
+        r < 2 ? _mm256_slli_epi16(upper, 4 - 2 * r) : _mm256_srli_epi16(upper, 2 * r - 4);
+
+    return _mm256_or_si256(r < 2 ? low_bits(lower) : high_bits(lower),
+                           _mm256_and_si256(moved, mask));
+}
+
+INLINE __m256i multiply_q6_k(const unsigned char *at, const gemv_block *x)
+{
+    /* Scales of even runs of 16 in the lower half, of odd ones in the upper; r selects a word. */
+    const __m128i even_odd = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    const __m128i packed = _mm_loadu_si128((const __m128i *)(const void *)(at + 192));
+    const __m256i scales = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(packed, even_odd));
+    __m256i half[2];
+
 #pragma GCC unroll 2
-    for (int b = 0; b < 2; b++) {
-        const __m256i first = add_products(_mm256_setzero_si256(), s->w[2 * b], x->x[2 * b]);
-        const __m256i sum = add_products(first, s->w[2 * b + 1], x->x[2 * b + 1]);
-
-        total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum),
-                                s->factor[b] * _mm256_broadcast_ss(&x->step[LANES / 2 * b]), total);
-    }
-    return total;
-}
-
-/* Adds one pair of blocks of a row; `both` = it has a second block. */
-INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *at,
-                      const block_pair *x, size_t pairs, int both)
-{
-    const unpacked s = type == KVSI_Q8_0 ? unpack_q8_0(at, both) : unpack_q4_0(at, both);
+    for (int h = 0; h < 2; h++) {
+        const __m256i own = _mm256_cvtepi8_epi32(h == 0 ? packed : _mm_srli_si128(packed, 8));
+        const __m256i upper = load32(at + 128 + 32 * h);
+        const __m256i lower[2] = {load32(at + 64 * h), load32(at + 64 * h + 32)};
+        __m256i sums[2] = {_mm256_mullo_epi32(own, load32(x->sums + 8 * h)),
+                           _mm256_setzero_si256()};
 
 #pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++)
-        totals[t] = add_pair(type, totals[t], &s, x + t * pairs);
+        for (int r = 0; r < 4; r++) {
+            const int word = 4 * h + r;
+            const __m256i scale = _mm256_shuffle_epi8(
+                scales, _mm256_set1_epi16((int16_t)(2 * word | (2 * word + 1) << 8)));
+
+            add_scaled(sums, six_bits(lower[r % 2], upper, r), scale, x,
+                       (size_t)(128 * h + 32 * r));
+        }
+        half[h] = planes_sum(sums);
+    }
+    return pair_of(half[0], half[1]);
 }
 
-/* The products of one row with all tokens, lane by lane.  Type and tokens are constants at every
+/* Pair p of a row, the pair i of its block of inputs x; next = at: there is no second group, and its
+ * inputs are 0. */
+INLINE void sum_pair(kvsi_dtype type, group_sums *s, size_t p, size_t r, const unsigned char *at,
+                     const unsigned char *next, const gemv_block *x, size_t i)
+{
+    s->pair[p][r] = type == KVSI_Q8_0   ? multiply_q8_0(at, next, x->x + 2 * GROUP * i)
+                    : type == KVSI_Q4_0 ? multiply_q4_0(at, next, x, i)
+                                        : multiply_q5_0(at, next, x, i);
+    memcpy(&s->factor[p][0][r], at, 2);
+    memcpy(&s->factor[p][1][r], next, 2);
+    if (next == at)
+        s->factor[p][1][r] = 0;
+}
+
+/* A part of row r: `groups` groups of 32, or the blocks of a K type.  The type is a constant at every
  * call. */
-INLINE void multiply_lanes(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *row,
-                           const block_pair *x, size_t cols)
+INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned char *at,
+                    const gemv_block *x, size_t groups)
 {
-    const size_t step = 2 * run_bytes(type);
-    const size_t pairs = count_pairs(cols), whole = cols / (2 * BLOCK);
+    const size_t bytes = block_bytes(type), whole = groups / (2 * PAIRS);
 
-#pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++)
-        totals[t] = _mm256_setzero_ps();
-    for (size_t i = 0; i < whole; i++)
-        add_pairs(type, tokens, totals, row + i * step, x + i, pairs, 1);
-    if (whole < pairs)
-        add_pairs(type, tokens, totals, row + whole * step, x + whole, pairs, 0);
-}
+    if (has_k_blocks(type)) {
+        const int d = type == KVSI_Q6_K ? 208 : 0, m = type == KVSI_Q6_K ? 208 : 2;
 
-/* The sums over the lanes of four vectors, in the order of vec_sum with eight lanes. */
-INLINE __m128 sum_lanes(const __m256 t[4])
-{
-    __m128 half[4], low, high;
-
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        half[i] = _mm256_castps256_ps128(t[i]) + _mm256_extractf128_ps(t[i], 1);
-    low = _mm_shuffle_ps(half[0], half[1], 0x44) + _mm_shuffle_ps(half[0], half[1], 0xee);
-    high = _mm_shuffle_ps(half[2], half[3], 0x44) + _mm_shuffle_ps(half[2], half[3], 0xee);
-    return _mm_shuffle_ps(low, high, 0x88) + _mm_shuffle_ps(low, high, 0xdd);
-}
-
-INLINE float sum_one(__m256 t)
-{
-    return _mm_cvtss_f32(sum_lanes((const __m256[4]){t, t, t, t}));
-}
-
-/* One token: four rows at a time, whose lanes are summed together. */
-INLINE void multiply_token(kvsi_dtype type, size_t count, float *sums, const unsigned char *rows,
-                           const block_pair *x, size_t cols)
-{
-    const size_t bytes = cols / BLOCK * run_bytes(type);
-    size_t r = 0;
-
-    for (; r + 4 <= count; r += 4) {
-        __m256 totals[4];
-
-#pragma GCC unroll 4
-        for (size_t k = 0; k < 4; k++)
-            multiply_lanes(type, 1, &totals[k], rows + (r + k) * bytes, x, cols);
-        _mm_storeu_ps(sums + r, sum_lanes(totals));
-    }
-    for (; r < count; r++) {
-        __m256 total;
-
-        multiply_lanes(type, 1, &total, rows + r * bytes, x, cols);
-        sums[r] = sum_one(total);
-    }
-}
-
-INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
-                          const unsigned char *rows, const block_pair *x, size_t cols)
-{
-    const size_t bytes = cols / BLOCK * run_bytes(type);
-
-    if (tokens == 1) {
-        multiply_token(type, count, sums, rows, x, cols);
+        for (size_t b = 0; b < whole; b++, at += bytes) {
+            s->pair[b][r] = type == KVSI_Q4_K   ? multiply_q45_k(at, NULL, at + 16, x + b)
+                            : type == KVSI_Q5_K ? multiply_q45_k(at, at + 16, at + 48, x + b)
+                                                : multiply_q6_k(at, x + b);
+            memcpy(&s->factor[b][0][r], at + d, 2);
+            memcpy(&s->factor[b][1][r], at + m, 2);
+        }
         return;
     }
-    for (size_t r = 0; r < count; r++) {
-        __m256 totals[GEMV_Q_TOKENS_MAX];
-
-        multiply_lanes(type, tokens, totals, rows + r * bytes, x, cols);
+    for (size_t b = 0; b < whole; b++)
 #pragma GCC unroll 4
-        for (size_t t = 0; t < tokens; t++)
-            sums[r * tokens + t] = sum_one(totals[t]);
+        for (size_t i = 0; i < PAIRS; i++, at += 2 * bytes)
+            sum_pair(type, s, PAIRS * b + i, r, at, at + bytes, x + b, i);
+    for (size_t i = 0; 2 * (PAIRS * whole + i) < groups; i++, at += 2 * bytes)
+        sum_pair(type, s, PAIRS * whole + i, r, at,
+                 2 * (PAIRS * whole + i) + 1 < groups ? at + bytes : at, x + whole, i);
+}
+
+/* The sums of four lanes of four vectors, twice. */
+INLINE __m256i sum_four(const __m256i v[4])
+{
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+}
+
+INLINE __m256 add_group(__m256 t, __m256i sums, const uint16_t factor[ROWS])
+{
+    const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)factor);
+
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_cvtph_ps(halves), t);
+}
+
+/* y += the sums of a part of ROWS rows; per_block = pairs per block of inputs. */
+INLINE __m256 add_part(__m256 y, const group_sums *s, const gemv_block *x, size_t pairs,
+                       size_t per_block)
+{
+    for (size_t from = 0; from < pairs; from += per_block, x++) {
+        const size_t end = pairs - from < per_block ? pairs : from + per_block;
+        __m256 t = _mm256_setzero_ps();
+
+        for (size_t p = from; p < end; p++) {
+            const __m256i a = sum_four(s->pair[p]), b = sum_four(s->pair[p] + 4);
+
+            t = add_group(t, _mm256_permute2x128_si256(a, b, 0x20), s->factor[p][0]);
+            t = add_group(t, _mm256_permute2x128_si256(a, b, 0x31), s->factor[p][1]);
+        }
+        y = _mm256_fmadd_ps(t, _mm256_set1_ps(x->step), y);
+    }
+    return y;
+}
+
+INLINE void multiply_rows(kvsi_dtype type, float *y, const unsigned char *rows, size_t count,
+                          const gemv_block *x, size_t cols)
+{
+    const size_t per_block = has_k_blocks(type) ? 1 : PAIRS;
+    const size_t part = PART_PAIRS / per_block, blocks = gemv_blocks(cols);
+    const size_t row_bytes = kvsi_dtype_bytes(type, cols);
+    const size_t part_bytes = kvsi_dtype_bytes(type, part * BLOCK);
+    group_sums s;
+
+    if (count < ROWS) /* the sums of missing rows are computed, but not stored */
+        memset(&s, 0, sizeof s);
+    for (size_t row = 0; row < count; row += ROWS) {
+        const size_t rest = count - row < ROWS ? count - row : ROWS;
+        float sums[ROWS] = {0};
+        __m256 total;
+
+        memcpy(sums, y + row, rest * sizeof *y);
+        total = _mm256_loadu_ps(sums);
+        for (size_t b = 0; b < blocks; b += part) {
+            const size_t some = blocks - b < part ? blocks - b : part;
+            const size_t inputs = cols - b * BLOCK < some * BLOCK ? cols - b * BLOCK : some * BLOCK;
+            const size_t groups = inputs / GROUP;
+
+            for (size_t r = 0; r < rest; r++)
+                sum_row(type, &s, r, rows + (row + r) * row_bytes + b / part * part_bytes, x + b,
+                        groups);
+            total =
+                add_part(total, &s, x + b, has_k_blocks(type) ? some : (groups + 1) / 2, per_block);
+        }
+        _mm256_storeu_ps(sums, total);
+        memcpy(y + row, sums, rest * sizeof *y);
+    }
+}
+
+void LEVEL(gemv_q)(float *y, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const gemv_block *x, size_t cols)
+{
+    switch (type) {
+    case KVSI_Q8_0:
+        multiply_rows(KVSI_Q8_0, y, rows, count, x, cols);
+        break;
+    case KVSI_Q4_0:
+        multiply_rows(KVSI_Q4_0, y, rows, count, x, cols);
+        break;
+    case KVSI_Q5_0:
+        multiply_rows(KVSI_Q5_0, y, rows, count, x, cols);
+        break;
+    case KVSI_Q4_K:
+        multiply_rows(KVSI_Q4_K, y, rows, count, x, cols);
+        break;
+    case KVSI_Q5_K:
+        multiply_rows(KVSI_Q5_K, y, rows, count, x, cols);
+        break;
+    default:
+        multiply_rows(KVSI_Q6_K, y, rows, count, x, cols);
     }
 }
 
 #else
 
-/* Value i of a block of weights, without the block's factor. */
-static int integer_at(kvsi_dtype type, const unsigned char *at, int i)
+/* Never called: GEMV_Q_TOKENS_MAX is 0. */
+void LEVEL(gemv_q_pack)(gemv_block *out, kvsi_dtype type, const float *x, size_t cols)
 {
-    if (type == KVSI_Q8_0)
-        return (int8_t)at[2 + i];
-    return (i < 16 ? at[2 + i] & 15 : at[2 + i - 16] >> 4) - 8;
+    (void)out;
+    (void)type;
+    (void)x;
+    (void)cols;
 }
 
-/* The input that is multiplied with value i. */
-static int16_t input_at(const block_pair *pair, kvsi_dtype type, int second, int i)
+void LEVEL(gemv_q)(float *y, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const gemv_block *x, size_t cols)
 {
-    if (type == KVSI_Q8_0)
-        return pair->x[2 * second + i / QUARTER][i % QUARTER];
-    return pair->x[i / 16 + i % 2 * 2][8 * second + i % 16 / 2];
-}
-
-static float multiply_block(kvsi_dtype type, const unsigned char *at, const block_pair *x,
-                            int second)
-{
-    int32_t sum = 0;
-
-    for (int i = 0; i < BLOCK; i++)
-        sum += integer_at(type, at, i) * input_at(x, type, second, i);
-    return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
-}
-
-static void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
-                          const unsigned char *rows, const block_pair *x, size_t cols)
-{
-    const size_t block = run_bytes(type), bytes = cols / BLOCK * block;
-
-    for (size_t r = 0; r < count; r++)
-        for (size_t t = 0; t < tokens; t++) {
-            const block_pair *pairs = x + t * count_pairs(cols);
-            float sum = 0;
-
-            for (size_t b = 0; b < cols / BLOCK; b++)
-                sum +=
-                    multiply_block(type, rows + r * bytes + b * block, pairs + b / 2, (int)(b % 2));
-            sums[r * tokens + t] = sum;
-        }
+    (void)y;
+    (void)type;
+    (void)rows;
+    (void)count;
+    (void)x;
+    (void)cols;
 }
 
 #endif
-
-INLINE void multiply_tokens(kvsi_dtype type, size_t count, size_t tokens, float *sums,
-                            const unsigned char *rows, const block_pair *x, size_t cols)
-{
-    switch (tokens) {
-    case 1:
-        multiply_rows(type, count, 1, sums, rows, x, cols);
-        break;
-    case 2:
-        multiply_rows(type, count, 2, sums, rows, x, cols);
-        break;
-    case 3:
-        multiply_rows(type, count, 3, sums, rows, x, cols);
-        break;
-    default:
-        multiply_rows(type, count, 4, sums, rows, x, cols);
-    }
-}
-
-void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
-                   const block_pair *x, size_t tokens, size_t cols)
-{
-    if (type == KVSI_Q8_0)
-        multiply_tokens(KVSI_Q8_0, count, tokens, sums, rows, x, cols);
-    else
-        multiply_tokens(KVSI_Q4_0, count, tokens, sums, rows, x, cols);
-}

@@ -1,38 +1,51 @@
-/* kernels/cpu/gemv_q.h - Q8_0 and Q4_0 weights times a few tokens, in integers.
+/* kernels/cpu/gemv_q.h - quantized weights times one token, in integers, with the order of summation
+ * of kernels/rounding.h.
  *
- * Inputs are rounded to 16 bits (kernels/rounding.h) and packed once per layer; then every row of
- * weights is read once, in order. */
+ * Inputs are rounded and packed once per layer; then every row of weights is read once, in order,
+ * and leaves vectors of integer sums.  After eight rows, the lanes of these are summed, and the
+ * factors are applied to eight rows at a time. */
 #ifndef KVSI_KERNELS_CPU_GEMV_Q_H
 #define KVSI_KERNELS_CPU_GEMV_Q_H
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
+#include "kernels/rounding.h"
 
-enum { BLOCK = 32, LANES = 8, QUARTERS = 4, QUARTER = 16 };
+/* linear_int16 takes over above this many tokens; levels without AVX2 have no gemv_q. */
+#ifdef __AVX2__
+enum { GEMV_Q_TOKENS_MAX = KVSI_FEW_ROWS };
+#else
+enum { GEMV_Q_TOKENS_MAX = 0 };
+#endif
 
-/* Two blocks of inputs.  For Q8_0 the quarters are in order.  For Q4_0 they match the nibbles of
- * 16-bit words of weights: the first eight inputs of each quarter belong to the first block, the
- * others to the second; word i holds the weights of inputs 2i, 16 + 2i, 2i + 1 and 16 + 2i + 1.
- * Lane j sums words 2j and 2j + 1 of all quarters. */
-typedef struct block_pair {
-    int16_t x[QUARTERS][QUARTER];
-    int32_t start[LANES]; /* Q4_0: -8 * sum of the inputs, because stored values are 8 too large */
-    float step[LANES];    /* first block's in four lanes, then the second's */
-} block_pair;
+/* A block of inputs.  Q8_0 has them in order.  The other types have two planes of bytes, x = 256 *
+ * high + low, because the products of bytes need no unpacking of weights to 16 bits. */
+typedef struct gemv_block {
+    union {
+        _Alignas(64) int16_t x[KVSI_ROUND_BLOCK];
+        struct {
+            uint8_t low[KVSI_ROUND_BLOCK];
+            int8_t high[KVSI_ROUND_BLOCK];
+        } plane;
+    };
+    /* Sums of inputs, for what is subtracted from the stored weights:
+     *     Q4_0, Q5_0   [4][8]: of the two groups of a pair, times -8 or -16, in lanes 0 and 4
+     *     Q4_K, Q5_K   [8]: of 32 inputs, times -1
+     *     Q6_K         [16]: of 16 inputs, times -32 */
+    int32_t sums[32];
+    float step;
+} gemv_block;
 
-/* Pairs per row of inputs; the second block of the last pair may be missing (zeros). */
-static inline size_t count_pairs(size_t cols)
+static inline size_t gemv_blocks(size_t cols)
 {
-    return (cols + 2 * BLOCK - 1) / (2 * BLOCK);
+    return (cols + KVSI_ROUND_BLOCK - 1) / KVSI_ROUND_BLOCK;
 }
 
-/* `cols` is a whole number of blocks. */
-void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols);
+/* `cols` is a whole number of blocks of the type. */
+void LEVEL(gemv_q_pack)(gemv_block *out, kvsi_dtype type, const float *x, size_t cols);
 
-/* sums[r * tokens + t] = row r . token t, for `count` consecutive rows of weights and
- * `tokens` rows of pairs, tokens <= GEMV_Q_TOKENS_MAX. */
-enum { GEMV_Q_TOKENS_MAX = 4 };
-void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
-                   const block_pair *x, size_t tokens, size_t cols);
+/* y[r] += row r . x, for `count` consecutive rows of weights. */
+void LEVEL(gemv_q)(float *y, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const gemv_block *x, size_t cols);
 
 #endif

@@ -5,6 +5,7 @@
 #include "kernels/cpu/linear_int16.h"
 #include "kernels/cpu/linear_many.h"
 #include "kernels/cpu/vector.h"
+#include "kernels/rounding.h"
 #include "parallel/threads.h"
 
 static size_t divide_up(size_t n, size_t by)
@@ -30,7 +31,7 @@ static void forward_part(kvsi_context *c, float *y, const float *x, const kvsi_m
                           .start = residual,
                           .bias = w->bias};
 
-    if (LEVEL(int16_suits)(c, w))
+    if (kvsi_rounds_inputs(w->type) && w->cols > 0)
         LEVEL(linear_int16)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)(c, &product);

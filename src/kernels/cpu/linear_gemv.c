@@ -8,14 +8,14 @@
 #include "parallel/threads.h"
 
 /* Tokens per row of weights that is read, and rows per call. */
-enum { TOGETHER = GEMV_Q_TOKENS_MAX, ROWS_TOGETHER = 32 };
+enum { TOGETHER = 4, ROWS_TOGETHER = 32 };
 enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
 
 typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
-    const block_pair *packed; /* x rounded to integers, if the weights are */
+    const gemv_block *packed; /* x rounded to integers, if the weights are */
     float *y;
     const float *residual;
     int exact;
@@ -38,7 +38,7 @@ INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned 
 
             for (int j = 1; j < RUN_VECTORS; j++)
                 sum += r.w[j] * vec_load(at + j * VEC);
-            totals[i % 2][t] += sum * r.factor;
+            totals[i % 2][t] += sum;
         }
     }
     for (size_t t = 0; t < tokens; t++)
@@ -81,31 +81,8 @@ static void dot_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned 
     case KVSI_BF16:
         dot_tokens(KVSI_BF16, tokens, sums, row, x, cols);
         break;
-    case KVSI_Q8_0:
-        dot_tokens(KVSI_Q8_0, tokens, sums, row, x, cols);
-        break;
-    case KVSI_Q4_0:
-        dot_tokens(KVSI_Q4_0, tokens, sums, row, x, cols);
-        break;
     default:
         dot_tokens(KVSI_F32, tokens, sums, row, x, cols);
-    }
-}
-
-/* Types without runs: blocks are decoded to float32. */
-static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
-                       const float *x, size_t cols)
-{
-    enum { BLOCK_MAX = 256 };
-    const size_t block = kvsi_dtype_block(type);
-    float values[BLOCK_MAX];
-
-    for (size_t t = 0; t < tokens; t++)
-        sums[t] = 0;
-    for (size_t i = 0; i < cols; i += block) {
-        kvsi_dtype_decode(values, type, row + kvsi_dtype_bytes(type, i), block);
-        for (size_t t = 0; t < tokens; t++)
-            sums[t] += dot(values, x + t * cols + i, block);
     }
 }
 
@@ -114,18 +91,12 @@ static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size
                      float *sums)
 {
     const kvsi_matrix *w = f->w;
-    const unsigned char *rows =
-        (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
+    const size_t bytes = kvsi_dtype_bytes(w->type, w->cols);
 
-    if (f->packed) {
-        LEVEL(gemv_q)
-        (sums, w->type, rows, count, f->packed + token * count_pairs(w->cols), tokens, w->cols);
-        return;
-    }
     for (size_t r = 0; r < count; r++)
-        (w->type == KVSI_Q4_K ? dot_blocks : dot_row)(w->type, tokens, sums + r * tokens,
-                                                      rows + r * kvsi_dtype_bytes(w->type, w->cols),
-                                                      f->x + token * w->cols, w->cols);
+        dot_row(w->type, tokens, sums + r * tokens,
+                (const unsigned char *)w->data + (row + r) * bytes, f->x + token * w->cols,
+                w->cols);
 }
 
 /* Stores the sums of one token; rows are in y's order. */
@@ -156,11 +127,38 @@ static void store(const gemv *f, size_t row, size_t count, size_t token, size_t 
     }
 }
 
+/* Some rows of quantized weights and one token; the sums start from residual and bias. */
+static void multiply_quantized(const gemv *f, size_t row, size_t count, size_t token)
+{
+    const kvsi_matrix *w = f->w;
+    const size_t base = token * kvsi_matrix_stride(w);
+    const float *residual = f->residual ? f->residual + base : NULL;
+    float sums[ROWS_TOGETHER] = {0};
+    size_t columns[ROWS_TOGETHER];
+
+    for (size_t r = 0; r < count; r++)
+        columns[r] = w->paired > 0 ? kvsi_matrix_column(w, row + r) : row + r;
+    for (size_t r = 0; residual && r < count; r++)
+        sums[r] += residual[columns[r]];
+    for (size_t r = 0; w->bias && r < count; r++)
+        sums[r] += w->bias[columns[r]];
+    LEVEL(gemv_q)
+    (sums, w->type, (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols),
+     count, f->packed + token * gemv_blocks(w->cols), w->cols);
+    for (size_t r = 0; r < count; r++)
+        f->y[base + columns[r]] = sums[r];
+}
+
 /* Some rows, all tokens. */
 static void multiply_rows(const gemv *f, size_t row, size_t count)
 {
     if (f->exact && exact_suits(f->w->type)) {
         LEVEL(linear_exact_rows)(f->y, f->x, f->w, f->n, f->residual, row, count);
+        return;
+    }
+    if (f->packed) {
+        for (size_t t = 0; t < f->n; t++)
+            multiply_quantized(f, row, count, t);
         return;
     }
     for (size_t t = 0; t < f->n; t += TOGETHER) {
@@ -175,21 +173,22 @@ static void multiply_rows(const gemv *f, size_t row, size_t count)
     }
 }
 
-static block_pair *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+static gemv_block *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
 {
-    block_pair *pairs =
-        (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
+    gemv_block *blocks =
+        (gemv_block *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
 
     for (size_t t = 0; t < n; t++)
-        LEVEL(gemv_q_pack)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
-    return pairs;
+        LEVEL(gemv_q_pack)(blocks + t * gemv_blocks(w->cols), w->type, x + t * w->cols, w->cols);
+    return blocks;
 }
 
 int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
-    return n <= GEMV_TOKENS_MAX && w->cols > 0 && (!c->exact || exact_suits(w->type)) &&
-           (!kvsi_rounds_inputs(w->type) ||
-            n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
+    if (kvsi_rounds_inputs(w->type))
+        return n <= GEMV_Q_TOKENS_MAX && w->cols > 0 &&
+               n * gemv_blocks(w->cols) * sizeof(gemv_block) <= LEVEL(gemm_workspace)(c->threads);
+    return n <= GEMV_TOKENS_MAX && w->cols > 0;
 }
 
 /* Rows per piece: enough pieces for all threads, but none smaller than PIECE_BYTES. */

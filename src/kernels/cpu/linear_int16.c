@@ -1,7 +1,5 @@
 #include "kernels/cpu/linear_int16.h"
 
-#ifdef __AVX2__
-
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/round.h"
@@ -9,18 +7,28 @@
 #include "parallel/threads.h"
 
 #include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
-/* The inner kernel holds ROWS x VECTORS vectors of LANES sums; a panel of weights has COLS
- * columns. */
-enum { LANES = 8, ROWS = 4, VECTORS = 2, COLS = VECTORS * LANES };
+/* The inner kernel holds ROWS x VECTORS vectors of sums; a panel of weights has COLS columns. */
+#if VEC_BYTES == 64
+enum { ROWS = 12, VECTORS = 2 };
+#elif defined __AVX512VL__
+enum { ROWS = 6, VECTORS = 4 };
+#else
+enum { ROWS = 4, VECTORS = 2 };
+#endif
+enum { COLS = VECTORS * VEC };
 
-typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
+/* A block has up to 128 pairs of inputs, and 8 pairs for the sums of 32 inputs of Q4_K and Q5_K. */
+enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32, GROUPS_MAX = BLOCK / GROUP };
+enum { PAIRS = BLOCK / 2, PAIRS_MAX = PAIRS + GROUPS_MAX };
 
-/* Inputs per unpacked panel of weights, and columns per piece: both stay in the caches. */
-enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
-
-/* Pieces are halved down to PIECE_ROWS_MIN rows until there are PIECES_WANTED. */
-enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
+/* A piece is a panel of columns for up to PIECE_ROWS tokens; pieces are halved down to
+ * PIECE_ROWS_MIN tokens until there are PIECES_WANTED. */
+enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96, PIECE_ROWS = 480 };
+_Static_assert(PIECE_ROWS % ROWS == 0, "a piece has whole panels of tokens");
 
 static size_t least(size_t x, size_t y)
 {
@@ -32,289 +40,411 @@ static size_t divide_up(size_t n, size_t by)
     return (n + by - 1) / by;
 }
 
+/* The groups of a block, and how many pairs each and all have. */
+typedef struct grouping {
+    size_t count, pairs[GROUPS_MAX], all;
+} grouping;
+
+static grouping groups_of(kvsi_dtype type, size_t inputs)
+{
+    grouping g = {.count = inputs / GROUP, .all = inputs / 2};
+
+    if (type == KVSI_Q6_K)
+        return (grouping){2, {PAIRS / 2, PAIRS / 2}, PAIRS};
+    if (has_k_blocks(type))
+        return (grouping){2, {PAIRS, GROUPS_MAX}, PAIRS_MAX};
+    for (size_t i = 0; i < g.count; i++)
+        g.pairs[i] = GROUP / 2;
+    return g;
+}
+
 /* ---- inputs ---- */
 
-/* ROWS tokens: for each block, pairs of inputs of all tokens side by side, then the steps. */
+/* A block of ROWS tokens: pairs of inputs of all tokens side by side, then the steps. */
 typedef struct input_block {
-    int16_t x[BLOCK / 2][ROWS][2];
+    int16_t x[PAIRS_MAX][ROWS][2];
     float step[ROWS];
 } input_block;
 
-static void pack_block(input_block *out, const float *x, size_t stride, size_t rows)
+static void pack_block(input_block *out, kvsi_dtype type, const float *x, size_t stride,
+                       size_t rows, size_t inputs)
 {
-    memset(out, 0, sizeof *out);
-    for (size_t r = 0; r < rows; r++) {
-        vec whole[ROUND_VECTORS];
-        int16_t values[BLOCK];
+    _Alignas(VEC_BYTES) int16_t values[ROWS][2 * PAIRS_MAX];
 
-        out->step[r] = round_block(whole, x + r * stride);
-        for (int j = 0; j < ROUND_VECTORS; j++)
-            *(shorts_of_vec *)(values + j * VEC) =
-                __builtin_convertvector(__builtin_convertvector(whole[j], veci), shorts_of_vec);
-        for (int p = 0; p < BLOCK / 2; p++)
-            memcpy(out->x[p][r], values + 2 * p, sizeof out->x[p][r]);
+    memset(values, 0, sizeof values);
+    memset(out->step, 0, sizeof out->step);
+    for (size_t r = 0; r < rows; r++) {
+        out->step[r] = round_block(values[r], x + r * stride, inputs, kvsi_round_top(type));
+        if (has_k_blocks(type))
+            for (int g = 0; g < GROUPS_MAX; g++) { /* the sum is 256 * the first + the second */
+                int sum = 0;
+
+                for (int i = 0; i < GROUP; i++)
+                    sum += values[r][g * GROUP + i];
+                values[r][BLOCK + 2 * g] = (int16_t)(sum >> 8);
+                values[r][BLOCK + 2 * g + 1] = (int16_t)(sum & 255);
+            }
     }
+    transpose((float *)out->x, ROWS, (const float *)values, PAIRS_MAX, ROWS, PAIRS_MAX);
 }
 
 /* ---- weights ---- */
 
-/* COLS columns: for each block, pairs of weights of all columns side by side, and the factors. */
+/* A block of COLS columns: pairs of weights of all columns side by side, and the factors. */
 typedef struct weight_block {
-    int16_t w[BLOCK / 2][COLS][2];
-    float factor[COLS];
+    int16_t w[PAIRS_MAX][COLS][2];
+    float factor[GROUPS_MAX][COLS];
 } weight_block;
 
-/* Unpacks a block to 16 bits. */
-INLINE void unpack_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
+static void unpack_q8_0(int16_t *restrict out, const unsigned char *restrict at)
 {
-    if (type == KVSI_Q8_0) {
-        for (int i = 0; i < BLOCK; i++)
-            out[i] = (int16_t)((at[2 + i] ^ 128) - 128); /* signed */
+    for (int i = 0; i < GROUP; i++)
+        out[i] = (int16_t)((at[2 + i] ^ 128) - 128); /* signed */
+}
+
+static void unpack_q4_0(int16_t *restrict out, const unsigned char *restrict at)
+{
+    for (int i = 0; i < GROUP / 2; i++) {
+        out[i] = (int16_t)((at[2 + i] & 15) - 8);
+        out[GROUP / 2 + i] = (int16_t)((at[2 + i] >> 4) - 8);
+    }
+}
+
+static void unpack_q5_0(int16_t *restrict out, const unsigned char *restrict at)
+{
+    uint32_t upper;
+
+    memcpy(&upper, at + 2, sizeof upper);
+    for (int i = 0; i < GROUP / 2; i++) {
+        out[i] = (int16_t)((at[6 + i] & 15) + (int)(upper >> i << 4 & 16) - 16);
+        out[GROUP / 2 + i] = (int16_t)((at[6 + i] >> 4) + (int)(upper >> (i + 12) & 16) - 16);
+    }
+}
+
+/* Q4_K, or Q5_K if there are upper bits. */
+INLINE void unpack_q45_k(int16_t *restrict out, const unsigned char *restrict at,
+                         const unsigned char *restrict upper, const unsigned char *restrict lower)
+{
+    uint64_t scales, offsets;
+
+    k_scales(&scales, &offsets, at + 4);
+    for (int r = 0; r < GROUPS_MAX; r++) {
+        const int16_t scale = (int16_t)(scales >> 8 * r & 63),
+                      low = (int16_t)(offsets >> 8 * r & 63);
+
+        for (int i = 0; i < GROUP; i++) {
+            int q = lower[r / 2 * GROUP + i] >> (r % 2 * 4) & 15;
+
+            if (upper)
+                q |= (upper[i] >> r & 1) << 4;
+            out[r * GROUP + i] = (int16_t)(scale * q);
+        }
+        out[BLOCK + 2 * r] = (int16_t)(-256 * low);
+        out[BLOCK + 2 * r + 1] = (int16_t)-low;
+    }
+}
+
+static void unpack_q6_k(int16_t *restrict out, const unsigned char *restrict at)
+{
+    for (int r = 0; r < GROUPS_MAX; r++) {
+        const unsigned char *lower = at + r / 4 * 64 + r % 2 * GROUP;
+        const unsigned char *upper = at + 128 + r / 4 * GROUP;
+
+        for (int half = 0; half < 2; half++) {
+            const int16_t scale = (int8_t)at[192 + 2 * r + half];
+
+            for (int i = 16 * half; i < 16 * half + 16; i++) {
+                const int q = (lower[i] >> (r / 2 % 2 * 4) & 15) | (upper[i] >> (r % 4 * 2) & 3)
+                                                                       << 4;
+
+                out[r * GROUP + i] = (int16_t)(scale * (q - 32));
+            }
+        }
+    }
+}
+
+/* Unpacks column `col` of a panel: `groups` groups of the block at `at`. */
+static void unpack_column(int16_t out[2 * PAIRS_MAX], weight_block *b, size_t col, kvsi_dtype type,
+                          const unsigned char *at, size_t groups)
+{
+    const size_t bytes = block_bytes(type);
+
+    if (has_k_blocks(type)) {
+        if (type == KVSI_Q4_K)
+            unpack_q45_k(out, at, NULL, at + 16);
+        else if (type == KVSI_Q5_K)
+            unpack_q45_k(out, at, at + 16, at + 48);
+        else
+            unpack_q6_k(out, at);
+        b->factor[0][col] = one_from_f16(type == KVSI_Q6_K ? at + 208 : at);
+        b->factor[1][col] = one_from_f16(type == KVSI_Q6_K ? at + 208 : at + 2);
         return;
     }
-    for (int i = 0; i < BLOCK / 2; i++) {
-        out[i] = (int16_t)((at[2 + i] & 15) - 8);
-        out[BLOCK / 2 + i] = (int16_t)((at[2 + i] >> 4) - 8);
-    }
-}
-
-static void unpack_columns(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
-                           size_t block)
-{
-    const size_t bytes = w->cols / BLOCK * run_bytes(w->type);
-    int16_t values[COLS][BLOCK];
-
-    if (count < COLS)
-        memset(values, 0, sizeof values);
-    for (size_t j = 0; j < COLS; j++) {
-        const unsigned char *at = (const unsigned char *)w->data +
-                                  kvsi_matrix_row(w, col + (j < count ? j : 0)) * bytes +
-                                  block * run_bytes(w->type);
-
-        out->factor[j] = j < count ? one_from_f16(at) : 0.0f;
-        if (w->type == KVSI_Q8_0)
-            unpack_block(values[j], KVSI_Q8_0, at);
+    for (size_t g = 0; g < groups; g++, at += bytes, out += GROUP) {
+        if (type == KVSI_Q8_0)
+            unpack_q8_0(out, at);
+        else if (type == KVSI_Q4_0)
+            unpack_q4_0(out, at);
         else
-            unpack_block(values[j], KVSI_Q4_0, at);
+            unpack_q5_0(out, at);
+        b->factor[g][col] = one_from_f16(at);
     }
-    transpose(out->w, COLS, values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
-/* A panel: columns col .. col+count-1, blocks from `first` on; missing columns are 0. */
+/* A panel: columns col .. col+count-1, block number `block`; missing columns are 0. */
 static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
-                         size_t first, size_t blocks)
+                         size_t block, const grouping *g)
 {
-    for (size_t b = 0; b < blocks; b++)
-        unpack_columns(&out[b], w, col, count, first + b);
+    enum { TOGETHER = 4 };
+    const size_t row_bytes = kvsi_dtype_bytes(w->type, w->cols);
+    const size_t from = kvsi_dtype_bytes(w->type, block * BLOCK);
+
+    for (size_t j = 0; j < COLS; j += TOGETHER) {
+        _Alignas(VEC_BYTES) int16_t values[TOGETHER][2 * PAIRS_MAX];
+
+        for (size_t k = j; k < j + TOGETHER; k++)
+            if (k < count) {
+                unpack_column(values[k - j], out, k, w->type,
+                              (const unsigned char *)w->data +
+                                  kvsi_matrix_row(w, col + k) * row_bytes + from,
+                              g->count);
+            } else {
+                memset(values[k - j], 0, sizeof values[k - j]);
+                for (int i = 0; i < GROUPS_MAX; i++)
+                    out->factor[i][k] = 0;
+            }
+        transpose((float *)out->w[0][j], COLS, (const float *)values, PAIRS_MAX, TOGETHER, g->all);
+    }
 }
 
 /* ---- the inner kernel ---- */
 
-typedef struct tile {
-    floats8 c[ROWS][VECTORS];
-} tile;
-
-INLINE __m256i load_words(const void *at)
+/* sum + products of pairs of 16-bit integers */
+INLINE veci add_products(veci sum, veci x, veci w)
 {
-    return _mm256_loadu_si256((const __m256i *)at);
-}
-
-INLINE __m256i add_products(__m256i sum, __m256i x, __m256i w)
-{
-#ifdef __AVX512VNNI__
-    return _mm256_dpwssd_epi32(sum, x, w);
+#if VEC_BYTES == 64 && defined __AVX512VNNI__
+    return (veci)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+#elif VEC_BYTES == 32 && defined __AVX512VNNI__ && defined __AVX512VL__
+    return (veci)_mm256_dpwssd_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+#elif VEC_BYTES == 32
+    return sum + (veci)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#elif VEC_BYTES == 16 && defined __SSE2__
+    return sum + (veci)_mm_madd_epi16((__m128i)x, (__m128i)w);
 #else
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+    return sum + (x << 16 >> 16) * (w << 16 >> 16) + (x >> 16) * (w >> 16);
 #endif
 }
 
-/* sums = products of one block */
-INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, const weight_block *b)
+/* a * b + c, rounded once at levels with FMA. */
+INLINE vec multiply_add(vec a, vec b, vec c)
 {
-#pragma GCC unroll 16
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++)
-            sums[i][j] = _mm256_setzero_si256();
-#pragma GCC unroll 4
-    for (int p = 0; p < BLOCK / 2; p++) {
-        __m256i w[VECTORS];
-
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++) {
-            w[j] = load_words(b->w[p][j * LANES]);
-            __asm__("" : "+x"(w[j])); /* keep it in a register */
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < ROWS; i++) {
-            int32_t pair;
-            __m256i x;
-
-            memcpy(&pair, a->x[p][i], sizeof pair);
-            x = _mm256_set1_epi32(pair);
-#pragma GCC unroll 4
-            for (int j = 0; j < VECTORS; j++)
-                sums[i][j] = add_products(sums[i][j], x, w[j]);
-        }
-    }
+#if VEC_BYTES == 64 && defined __AVX512F__
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined __FMA__
+    for (int i = 0; i < VEC; i += 8)
+        *(__m256_u *)((float *)&c + i) = _mm256_fmadd_ps(
+            *(const __m256_u *)((const float *)&a + i), *(const __m256_u *)((const float *)&b + i),
+            *(const __m256_u *)((const float *)&c + i));
+    return c;
+#else
+    return a * b + c;
+#endif
 }
 
-/* Not inlined, so that the registers hold the sums and the tile stays in memory. */
-__attribute__((noinline)) static void multiply_tile(tile *t, const input_block *a,
-                                                    const weight_block *b, size_t blocks)
+/* totals += step * sums over the groups of a block.  `rows` is a constant at every call. */
+INLINE void multiply_rows(int rows, float (*totals)[COLS], const input_block *a,
+                          const weight_block *b, const grouping *g)
 {
-    for (size_t k = 0; k < blocks; k++) {
-        __m256i sums[ROWS][VECTORS];
+    const int16_t(*x)[ROWS][2] = a->x;
+    const int16_t(*w)[COLS][2] = b->w;
+    vec t[ROWS][VECTORS];
 
-        multiply_block(sums, &a[k], &b[k]);
 #pragma GCC unroll 16
-        for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++)
+            t[i][j] = (vec){0};
+    for (size_t k = 0; k < g->count; k++) {
+        const int16_t(*const end)[ROWS][2] = x + g->pairs[k];
+        veci sums[ROWS][VECTORS];
+
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                t->c[i][j] += (floats8)_mm256_cvtepi32_ps(sums[i][j]) *
-                              (*(const floats8 *)(b[k].factor + j * LANES) * a[k].step[i]);
+                sums[i][j] = (veci){0};
+#pragma GCC unroll 2
+        for (; x < end; x++, w++) {
+            veci weights[VECTORS];
+
+#pragma GCC unroll 4
+            for (int j = 0; j < VECTORS; j++) {
+                weights[j] = *(const veci *)(const void *)(*w)[j * VEC];
+                OPAQUE(weights[j]);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                int32_t pair;
+                veci inputs;
+
+                memcpy(&pair, (*x)[i], sizeof pair);
+                inputs = pair - (veci){0};
+                OPAQUE(inputs);
+#pragma GCC unroll 4
+                for (int j = 0; j < VECTORS; j++)
+                    sums[i][j] = add_products(sums[i][j], inputs, weights[j]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < VECTORS; j++)
+                t[i][j] = multiply_add(__builtin_convertvector(sums[i][j], vec),
+                                       vec_load(b->factor[k] + j * VEC), t[i][j]);
+        __asm__("" : "+m"(t)); /* stays in memory: the registers hold the sums */
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < VECTORS; j++)
+            vec_store(totals[i] + j * VEC,
+                      multiply_add(t[i][j], vec_all(a->step[i]), vec_load(totals[i] + j * VEC)));
+}
+
+/* Not inlined, so that the registers hold the sums. */
+__attribute__((noinline)) static void multiply_tile(size_t rows, float (*totals)[COLS],
+                                                    const input_block *a, const weight_block *b,
+                                                    const grouping *g)
+{
+    if (rows == 1)
+        multiply_rows(1, totals, a, b, g);
+    else if (rows == 2)
+        multiply_rows(2, totals, a, b, g);
+    else if (rows <= 4)
+        multiply_rows(4, totals, a, b, g);
+    else
+        multiply_rows(ROWS, totals, a, b, g);
 }
 
 /* ---- pieces ---- */
+
+/* What a thread needs for a piece: unpacked weights and y, which stay in the caches. */
+typedef struct piece_memory {
+    weight_block weights;
+    float totals[PIECE_ROWS][COLS];
+} piece_memory;
 
 typedef struct product {
     const kvsi_matrix *w;
     const float *x, *residual;
     float *y;
-    const input_block *inputs; /* packed inputs of the span: [panels of ROWS][blocks per row] */
-    size_t row, rows;          /* first row and rows of the span */
-    size_t blocks;
+    input_block *inputs; /* packed inputs of the span: [panels of ROWS][blocks] */
+    size_t row, rows;    /* the span's tokens */
+    size_t first, blocks;
 } product;
 
-/* Adds a tile to y; at the first block y starts from residual and bias. */
-static void add_tile(const product *m, const tile *t, size_t row, size_t col, int first)
+static size_t inputs_of(const product *m, size_t block)
+{
+    return least(BLOCK, m->w->cols - block * BLOCK);
+}
+
+/* y starts from residual and bias.  `cols` is a constant in a full panel, here and below. */
+INLINE void start_totals(const product *m, float *out, size_t row, size_t col, size_t cols)
+{
+    const size_t at = (m->row + row) * kvsi_matrix_stride(m->w) + col;
+    const float *residual = m->residual ? m->residual + at : NULL;
+    const float *bias = m->w->bias ? m->w->bias + col : NULL;
+
+    if (m->first > 0) {
+        memcpy(out, m->y + at, cols * sizeof *out);
+        return;
+    }
+    for (size_t j = 0; j < cols; j++)
+        out[j] = (residual ? residual[j] : 0.0f) + (bias ? bias[j] : 0.0f);
+}
+
+/* Tokens row .. row+rows-1 of the span, and a panel of columns. */
+INLINE void multiply_columns(const product *m, size_t row, size_t rows, size_t col, size_t cols,
+                             piece_memory *own)
 {
     const kvsi_matrix *w = m->w;
-    const size_t stride = kvsi_matrix_stride(w);
-    const float *start = first ? m->residual : m->y, *bias = first ? w->bias : NULL;
-    const size_t rows = least(ROWS, m->rows - row), cols = least(COLS, w->rows - col);
 
-    for (size_t i = 0; i < rows; i++) {
-        const size_t at = (m->row + row + i) * stride + col;
-        const float *sums = (const float *)t->c[i];
-        size_t j = 0;
+    for (size_t i = 0; i < rows; i++)
+        start_totals(m, own->totals[i], row + i, col, cols);
+    for (size_t k = 0; k < m->blocks; k++) {
+        const grouping g = groups_of(w->type, inputs_of(m, m->first + k));
 
-        for (; j + VEC <= cols; j += VEC) {
-            vec value = vec_load(sums + j);
-
-            value += start ? vec_load(start + at + j) : (vec){0};
-            value += bias ? vec_load(bias + col + j) : (vec){0};
-            vec_store(m->y + at + j, value);
-        }
-        for (; j < cols; j++)
-            m->y[at + j] = sums[j] + (start ? start[at + j] : 0.0f) + (bias ? bias[col + j] : 0.0f);
+        unpack_panel(&own->weights, w, col, cols, m->first + k, &g);
+        for (size_t i = 0; i < rows; i += ROWS)
+            multiply_tile(rows - i, own->totals + i, m->inputs + (row + i) / ROWS * m->blocks + k,
+                          &own->weights, &g);
     }
+    for (size_t i = 0; i < rows; i++)
+        memcpy(m->y + (m->row + row + i) * kvsi_matrix_stride(w) + col, own->totals[i],
+               cols * sizeof *m->y);
 }
 
-/* Rows row .. row+ROWS-1 of the span and a panel of columns, for some blocks. */
-static void multiply_panel(const product *m, size_t row, size_t col, const weight_block *b,
-                           size_t first, size_t blocks)
+static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, piece_memory *own)
 {
-    tile t = {0};
-
-    multiply_tile(&t, m->inputs + row / ROWS * m->blocks + first, b, blocks);
-    add_tile(m, &t, row, col, first == 0);
+    if (m->w->rows - col >= COLS)
+        multiply_columns(m, row, rows, col, COLS, own);
+    else
+        multiply_columns(m, row, rows, col, m->w->rows - col, own);
 }
 
-static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, size_t cols,
-                           weight_block *b)
-{
-    for (size_t first = 0; first < m->blocks; first += BLOCKS) {
-        const size_t blocks = least(BLOCKS, m->blocks - first);
-
-        for (size_t j = 0; j < cols; j += COLS)
-            unpack_panel(b + j / COLS * BLOCKS, m->w, col + j, least(COLS, cols - j), first,
-                         blocks);
-        for (size_t i = row; i < row + rows; i += ROWS)
-            for (size_t j = 0; j < cols; j += COLS)
-                multiply_panel(m, i, col + j, b + j / COLS * BLOCKS, first, blocks);
-    }
-}
-
-static void pack_inputs(const kvsi_context *c, const product *m, input_block *out)
+static void pack_inputs(const kvsi_context *c, const product *m)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, divide_up(m->rows, ROWS)) {
         const float *x = m->x + (m->row + i * ROWS) * m->w->cols;
 
-        for (size_t b = 0; b < m->blocks; b++)
-            pack_block(&out[i * m->blocks + b], x + b * BLOCK, m->w->cols,
-                       least(ROWS, m->rows - i * ROWS));
+        for (size_t k = 0; k < m->blocks; k++)
+            pack_block(&m->inputs[i * m->blocks + k], m->w->type, x + (m->first + k) * BLOCK,
+                       m->w->cols, least(ROWS, m->rows - i * ROWS), inputs_of(m, m->first + k));
     }
 }
 
-static void multiply_span(const kvsi_context *c, const product *m, weight_block *weights)
+static void multiply_span(const kvsi_context *c, const product *m, piece_memory *memory)
 {
-    const size_t across = divide_up(m->w->rows, PIECE_COLS);
-    size_t down = 1, rows;
+    const size_t across = divide_up(m->w->rows, COLS);
+    size_t down = divide_up(m->rows, PIECE_ROWS), rows;
 
     while (across * down < PIECES_WANTED && m->rows / down >= 2 * PIECE_ROWS_MIN)
         down *= 2;
     rows = divide_up(divide_up(m->rows, down), ROWS) * ROWS;
     down = divide_up(m->rows, rows);
     KVSI_PARALLEL_PIECES(c->threads, i, across * down) {
-        const size_t row = i / across * rows, col = i % across * PIECE_COLS;
+        const size_t row = i / across * rows;
 
-        multiply_piece(m, row, least(rows, m->rows - row), col, least(PIECE_COLS, m->w->rows - col),
-                       weights + kvsi_thread_index() * (PIECE_COLS / COLS * BLOCKS));
+        multiply_piece(m, row, least(rows, m->rows - row), i % across * COLS,
+                       memory + kvsi_thread_index());
     }
 }
 
-/* Tokens whose inputs are packed at once, limited by the workspace. */
-static size_t span_rows(const kvsi_context *c, const kvsi_matrix *w)
-{
-    const size_t weights = (size_t)c->threads * (PIECE_COLS / COLS * BLOCKS) * sizeof(weight_block);
-    const size_t room = LEVEL(gemm_workspace)(c->threads) - weights;
-
-    return room / (w->cols / BLOCK * sizeof(input_block)) * ROWS;
-}
-
-int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
-{
-    return kvsi_rounds_inputs(w->type) && span_rows(c, w) >= PIECE_ROWS_MIN;
-}
-
+/* The workspace holds the memory of each thread and the packed inputs of a span: all blocks of some
+ * tokens or, if rows are very long, some blocks of ROWS tokens. */
 void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                          size_t n, const float *residual)
 {
-    weight_block *weights =
-        (weight_block *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
-    input_block *inputs =
-        (input_block *)(weights + (size_t)c->threads * (PIECE_COLS / COLS * BLOCKS));
-    const size_t span = span_rows(c, w);
+    const size_t workspace = LEVEL(gemm_workspace)(c->threads);
+    const size_t threads = (size_t)c->threads, all = divide_up(w->cols, BLOCK);
+    const size_t room = (workspace - threads * sizeof(piece_memory)) / sizeof(input_block);
+    const size_t blocks = least(all, room), tokens = room / blocks * ROWS;
+    piece_memory *memory = (piece_memory *)(c->workspace + c->workspace_bytes - workspace);
+    input_block *inputs = (input_block *)(memory + threads);
 
-    for (size_t row = 0; row < n; row += span) {
-        const product m = {w, x, residual, y, inputs, row, least(span, n - row), w->cols / BLOCK};
+    for (size_t row = 0; row < n; row += tokens)
+        for (size_t first = 0; first < all; first += blocks) {
+            const product m = {.w = w,
+                               .x = x,
+                               .residual = residual,
+                               .y = y,
+                               .inputs = inputs,
+                               .row = row,
+                               .rows = least(tokens, n - row),
+                               .first = first,
+                               .blocks = least(blocks, all - first)};
 
-        pack_inputs(c, &m, inputs);
-        multiply_span(c, &m, weights);
-    }
+            pack_inputs(c, &m);
+            multiply_span(c, &m, memory);
+        }
 }
-
-#else
-
-int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
-{
-    (void)c;
-    (void)w;
-    return 0;
-}
-
-/* Never called: int16_suits is 0. */
-void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                         size_t n, const float *residual)
-{
-    (void)c;
-    (void)y;
-    (void)x;
-    (void)w;
-    (void)n;
-    (void)residual;
-}
-
-#endif

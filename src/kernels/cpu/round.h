@@ -2,44 +2,44 @@
 #ifndef KVSI_KERNELS_CPU_ROUND_H
 #define KVSI_KERNELS_CPU_ROUND_H
 
-#include "kernels/cpu/vector.h"
+#include "kernels/cpu/decode.h"
 #include "kernels/rounding.h"
 
-enum { ROUND_VECTORS = KVSI_ROUND_BLOCK / VEC };
+/* The compiler takes v as it is: it neither loads it again nor merges its product into an FMA. */
+#ifdef __AVX512VL__
+#define OPAQUE(v) __asm__("" : "+v"(v))
+#elif defined __SSE2__ && VEC_BYTES <= 32
+#define OPAQUE(v) __asm__("" : "+x"(v))
+#else
+#define OPAQUE(v) __asm__("" : "+m"(v))
+#endif
 
-/* Rounds one block to integers, kept as floats; returns its step, NaN if one of x is not finite. */
-INLINE float round_block(vec out[ROUND_VECTORS], const float *x)
+/* Rounds a block of `count` inputs, a multiple of 32; returns its step, NaN if one of x is not
+ * finite. */
+INLINE float round_block(int16_t *out, const float *x, size_t count, int limit)
 {
     const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     vec top = {0}, nothing = {0};
     float largest, inverse;
 
-    for (int j = 0; j < ROUND_VECTORS; j++) {
-        const vec at = vec_load(x + j * VEC);
+    for (size_t i = 0; i < count; i += VEC) {
+        const vec at = vec_load(x + i);
 
         top = vec_max((vec)((veci)at & 0x7fffffff), top);
         nothing += at * 0.0f;
     }
     largest = vec_top(top);
-    inverse = largest > KVSI_ROUND_LEAST ? (float)KVSI_ROUND_TOP / largest : 0.0f;
-    for (int j = 0; j < ROUND_VECTORS; j++) {
-        const vec whole = (vec_load(x + j * VEC) * inverse + magic) - magic;
+    inverse = largest > KVSI_ROUND_LEAST ? (float)limit / largest : 0.0f;
+    for (size_t i = 0; i < count; i += VEC) {
+        vec whole = vec_load(x + i) * inverse, safe;
 
-        out[j] = vec_select(whole == whole, whole, (vec){0});
+        OPAQUE(whole); /* ties round as in the reference */
+        whole = (whole + magic) - magic;
+        safe = vec_select(whole == whole, whole, (vec){0});
+        *(shorts_of_vec *)(out + i) =
+            __builtin_convertvector(__builtin_convertvector(safe, veci), shorts_of_vec);
     }
-    return (inverse > 0 ? largest / (float)KVSI_ROUND_TOP : 0.0f) + vec_sum(nothing);
-}
-
-/* Rounds whole blocks of `count` values in all: out = integer * step. */
-static inline void round_values(float *out, const float *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += KVSI_ROUND_BLOCK) {
-        vec whole[ROUND_VECTORS];
-        const float step = round_block(whole, x + i);
-
-        for (int j = 0; j < ROUND_VECTORS; j++)
-            vec_store(out + i + j * VEC, whole[j] * step);
-    }
+    return (inverse > 0 ? largest / (float)limit : 0.0f) + vec_sum(nothing);
 }
 
 #endif

@@ -15,27 +15,48 @@ real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
     return (real)values[col - from];
 }
 
-/* Input i as it is multiplied: rounded if the weights are integers (for each value again). */
-static double input(const kvsi_context *c, const real *x, size_t i, kvsi_dtype weights)
+/* `count` inputs as they are multiplied: rounded if the weights are integers, otherwise in the
+ * precision of the context. */
+static void take_inputs(const kvsi_context *c, double *out, const real *x, size_t count,
+                        kvsi_dtype weights)
 {
-    const size_t from = i / KVSI_ROUND_BLOCK * KVSI_ROUND_BLOCK;
     float block[KVSI_ROUND_BLOCK];
     int16_t whole[KVSI_ROUND_BLOCK];
     float step;
 
+    for (size_t i = 0; i < count; i++) {
+        out[i] = kvsi_ref_operand(c, (double)x[i]);
+        block[i] = (float)x[i];
+    }
     if (!kvsi_rounds_inputs(weights))
-        return kvsi_ref_operand(c, x[i]);
-    for (size_t j = 0; j < KVSI_ROUND_BLOCK; j++)
-        block[j] = (float)x[from + j];
-    step = kvsi_round_block(whole, block);
-    return (double)whole[i - from] * (double)step;
+        return;
+    step = kvsi_round_block(whole, block, count, kvsi_round_top(weights));
+    for (size_t i = 0; i < count; i++)
+        out[i] = (double)whole[i] * (double)step;
 }
 
 static double weight(const kvsi_context *c, const kvsi_matrix *w, size_t row, size_t col)
 {
-    const real value = kvsi_ref_weight(w, row, col);
+    const double value = (double)kvsi_ref_weight(w, row, col);
 
-    return kvsi_rounds_inputs(w->type) ? (double)value : kvsi_ref_operand(c, value);
+    return kvsi_rounds_inputs(w->type) ? value : kvsi_ref_operand(c, value);
+}
+
+/* sum + row . x */
+static double add_row(const kvsi_context *c, double sum, const kvsi_matrix *w, size_t row,
+                      const real *x)
+{
+    double inputs[KVSI_ROUND_BLOCK];
+
+    for (size_t from = 0; from < w->cols; from += KVSI_ROUND_BLOCK) {
+        const size_t rest = w->cols - from,
+                     count = rest < KVSI_ROUND_BLOCK ? rest : KVSI_ROUND_BLOCK;
+
+        take_inputs(c, inputs, x + from, count, w->type);
+        for (size_t i = 0; i < count; i++)
+            sum += inputs[i] * weight(c, w, row, from + i);
+    }
+    return sum;
 }
 
 void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w,
@@ -45,14 +66,11 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
 
     for (size_t t = 0; t < n; t++)
         for (size_t o = 0; o < w->rows; o++) {
-            const size_t row = kvsi_matrix_row(w, o);
             double sum = w->bias ? (double)w->bias[o] : 0;
 
             if (residual)
                 sum += (double)residual[t * stride + o];
-            for (size_t i = 0; i < w->cols; i++)
-                sum += input(c, x + t * w->cols, i, w->type) * weight(c, w, row, i);
-            y[t * stride + o] = (real)sum;
+            y[t * stride + o] = (real)add_row(c, sum, w, kvsi_matrix_row(w, o), x + t * w->cols);
         }
     if (w->next)
         kvsi_ref_linear_forward(c, y + w->rows, x, w->next, n,
