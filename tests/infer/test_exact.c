@@ -39,7 +39,7 @@ static const kvs_model_config specials[] = {
      .sliding_window = 5},
     {SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .dim = 128, .heads = 2, .kv_heads = 2, .ffn = 67,
      .positions = KVSI_POSITIONS_ALIBI},
-    {SUPPORT_SHIFT(KVS_SHIFT_V, GATE, 2), .dim = 288, .heads = 9, .kv_heads = 3, .ffn = 64,
+    {SUPPORT_SHIFT(KVS_SHIFT_V, CHANNEL, 2), .dim = 288, .heads = 9, .kv_heads = 3, .ffn = 64,
      .body = KVSI_BODY_GPT2, .sliding_window = 70, .sliding_layers = 1 << 1},
     {.dim = 64, .heads = 1, .kv_heads = 1, .ffn = 96},
     {SUPPORT_SHIFT(7, FREE, 2), .dim = 50, .heads = 5, .kv_heads = 5, .ffn = 31},
