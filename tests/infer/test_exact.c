@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 61, CONTEXT = 330, PROMPT = 150, TOP = 3, OTHERS = 3 };
+enum { VOCAB = 61, CONTEXT = 200, FORGETTING = 520, PROMPT = 150, TOP = 3, OTHERS = 3 };
 
 static char *dir, *session_path;
 
@@ -39,7 +39,7 @@ static const kvs_model_config specials[] = {
      .sliding_window = 5},
     {SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .dim = 128, .heads = 2, .kv_heads = 2, .ffn = 67,
      .positions = KVSI_POSITIONS_ALIBI},
-    {SUPPORT_SHIFT(KVS_SHIFT_V, GATE, 2), .dim = 288, .heads = 9, .kv_heads = 3, .ffn = 64,
+    {SUPPORT_SHIFT(KVS_SHIFT_V, CHANNEL, 2), .dim = 288, .heads = 9, .kv_heads = 3, .ffn = 64,
      .body = KVSI_BODY_GPT2, .sliding_window = 70, .sliding_layers = 1 << 1},
     {.dim = 64, .heads = 1, .kv_heads = 1, .ffn = 96},
     {SUPPORT_SHIFT(7, FREE, 2), .dim = 50, .heads = 5, .kv_heads = 5, .ffn = 31},
@@ -62,7 +62,7 @@ enum { CACHES = sizeof caches / sizeof *caches };
 static kvs_runtime *runtime(const char *level, int exact)
 {
     const kvs_runtime_options options = {
-        .size = sizeof(kvs_runtime_options), .threads = 2, .cpu_level = level, .exact = exact};
+        .size = sizeof(kvs_runtime_options), .threads = 1, .cpu_level = level, .exact = exact};
     kvs_runtime *rt;
 
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
@@ -71,7 +71,13 @@ static kvs_runtime *runtime(const char *level, int exact)
 
 static kvs_model *make_model(kvs_runtime *rt, size_t index)
 {
-    static const support_sizes sizes = {.vocab = VOCAB, .dim = 64, .ffn = 64, .context = CONTEXT};
+    const support_sizes sizes = {
+        .vocab = VOCAB,
+        .dim = 64,
+        .ffn = 64,
+        /* so long that the narrow window drops rows */
+        .context = specials[index].sliding_window == 5 ? FORGETTING : CONTEXT,
+    };
     const kvs_model_config config = support_own_config(&specials[index], &sizes);
 
     return support_model(rt, &config, index + 1);
@@ -206,19 +212,21 @@ static void check_feeds(const kvs_model *model, const char *name, kvs_dtype cach
         fail_msg("%s: with other sequences there are other bits", name);
 }
 
-static void check_model(const kvs_model *model, const char *name, kvs_dtype cache)
+static void check_model(const kvs_model *model, const char *name, kvs_dtype cache, int walks)
 {
     walk_truth truth;
 
     if (!takes(model, cache))
         return;
     check_feeds(model, name, cache);
+    if (!walks)
+        return;
     truth = walk_truth_of(model, name, cache, 0);
     walk(&truth, 12, session_path);
     walk_truth_release(&truth);
 }
 
-/* Every level, cache and weight type.  The reference has one loop for all numbers of rows; it is
+/* Every level with every weight type and every cache; walks on the best level with F32 weights.  The reference has one loop for all numbers of rows; it is
  * slow, and is tested with one type. */
 static void bits_depend_on_the_sequence_alone(void **state)
 {
@@ -236,15 +244,18 @@ static void bits_depend_on_the_sequence_alone(void **state)
                 if (model->config.dim % types[t].block != 0 ||
                     model->config.ffn % types[t].block != 0)
                     continue;
-                opened = open_as_gguf(rt, model, types[t].gguf, dir);
-                for (size_t c = 0; c < CACHES; c++) {
+                if (t > 0 && model->config.body == KVSI_BODY_GPT2)
+                    continue; /* model_files.h has no GGUF file of it */
+                opened = t > 0 ? open_as_gguf(rt, model, types[t].gguf, dir) : model;
+                for (size_t c = 0; c < (t == 0 ? CACHES : 1); c++) {
                     char name[96];
 
                     snprintf(name, sizeof name, "%s, model %zu as %s, cache %s", support_level(l),
                              i, types[t].name, kvs_dtype_name(caches[c]));
-                    check_model(opened, name, caches[c]);
+                    check_model(opened, name, caches[c], l == 0 && t == 0);
                 }
-                kvs_model_free(opened);
+                if (opened != model)
+                    kvs_model_free(opened);
             }
             kvs_model_free(model);
         }

@@ -316,7 +316,7 @@ static void files_that_lie_about_the_type_are_refused(void **state)
     patch_file(session_path, "\"cache\":\"F32\"", "\"cache\":\"F99\"");
     assert_int_equal(kvs_session_load(&loaded, f->model, session_path, NULL, &err),
                      KVS_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "has a cache of 'F99', expected F32 or F16"));
+    assert_non_null(strstr(err.message, "has a cache of 'F99', expected F32, F16 or Q8_0"));
     assert_null(loaded);
     kvs_session_free(s);
 }
@@ -325,12 +325,16 @@ static void other_types_and_other_runners_are_refused(void **state)
 {
     fixture *f = *state;
     kvs_model *other = support_model(f->rt, &f->model->config, 3);
-    kvs_session_options options = {.size = sizeof(kvs_session_options), .cache = KVS_DTYPE_Q8_0};
+    kvs_session_options options = {.size = sizeof(kvs_session_options), .cache = KVS_DTYPE_Q4_0};
     kvs_session *s;
     kvs_err err;
 
     assert_int_equal(kvs_session_create(&s, f->model, &options, &err), KVS_E_INVALID);
-    assert_non_null(strstr(err.message, "(f32) or"));
+    assert_non_null(strstr(err.message, "(f16) or"));
+    options.cache = KVS_DTYPE_Q8_0;
+    assert_int_equal(kvs_session_create(&s, f->model, &options, &err), KVS_E_UNSUPPORTED);
+    assert_string_equal(err.message, "a cache of type Q8_0 needs a head size that is a multiple of "
+                                     "32, this model's is 6");
     options.cache = KVS_DTYPE_F16;
     assert_int_equal(
         kvs_runner_create(&options.runner, other,
