@@ -1,4 +1,5 @@
 /* The tables of operations in this build, and which of them this processor can run. */
+#include "kernels/amx.h"
 #include "kernels/backend.h"
 
 #include <string.h>
@@ -58,6 +59,21 @@ static int wide_is_faster(void)
 }
 #endif
 
+#ifdef KVSI_HAVE_AMX
+extern const kvsi_ops kvsi_amx_ops;
+
+static const char *amx_missing(void)
+{
+    const char *missing = kvsi_amx_missing();
+
+    return missing ? missing : avx512_missing();
+}
+#endif
+
+#ifdef KVSI_HAVE_AMX_EMULATED
+extern const kvsi_ops kvsi_amx_emulated_ops;
+#endif
+
 #ifdef KVSI_HAVE_BASELINE
 extern const kvsi_ops kvsi_baseline_ops;
 #endif
@@ -72,12 +88,22 @@ static int always(void)
     return 1;
 }
 
+#ifdef KVSI_HAVE_AMX_EMULATED
+static int never(void)
+{
+    return 0;
+}
+#endif
+
 static const struct {
     const kvsi_ops *ops;
     const char *(*missing)(void); /* why this processor cannot run it, or NULL */
     int (*automatic)(void);       /* "auto" may choose it */
 } levels[] = {
 /* best first */
+#ifdef KVSI_HAVE_AMX
+    {&kvsi_amx_ops, amx_missing, always},
+#endif
 #ifdef KVSI_HAVE_AVX512_WIDE
     {&kvsi_avx512_wide_ops, avx512_missing, wide_is_faster},
 #endif
@@ -89,6 +115,9 @@ static const struct {
 #endif
 #ifdef KVSI_HAVE_BASELINE
     {&kvsi_baseline_ops, nothing_missing, always},
+#endif
+#ifdef KVSI_HAVE_AMX_EMULATED
+    {&kvsi_amx_emulated_ops, avx2_missing, never}, /* slow: for comparisons with amx */
 #endif
     {&kvsi_reference_ops, nothing_missing, always},
 };
@@ -102,6 +131,11 @@ const char *kvs_cpu_level_name(size_t index, int *usable)
     if (usable)
         *usable = levels[index].missing() == NULL;
     return levels[index].ops->name;
+}
+
+const char *kvs_cpu_level_missing(size_t index)
+{
+    return index < LEVELS ? levels[index].missing() : NULL;
 }
 
 kvs_status kvsi_ops_find(const kvsi_ops **out, const char *level, kvs_err *err)

@@ -48,6 +48,7 @@ static void check_shape_in(kvsi_precision precision, double tolerance, levels_op
              "%s, n %zu, dim %zu, wide %zu, head rows %zu, large %g, flat %d, variant %d", name,
              s->n, s->dim, s->wide, s->head_rows, s->large, s->flat, s->variant);
     levels_check_in(precision, tolerance, call, s, &limits, what);
+    levels_compare_amx(precision, call, s, &limits, what);
 }
 
 static void check_shape(levels_operation *call, const shape *s, const char *name)

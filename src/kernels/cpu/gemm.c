@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
+#include "kernels/cpu/unit_tiles.h"
 #include "parallel/threads.h"
 
 /* Most rows and bytes of A that are packed at once. */
@@ -239,13 +240,20 @@ static void start_only(const gemm *g)
                 (g->start ? g->start[i * g->stride + j] : 0.0f) + (g->bias ? g->bias[j] : 0.0f);
 }
 
-/* Inputs that were rounded to integers keep their values: they are not rounded again. */
+/* Inputs that were rounded to integers are not rounded again.  In exact mode a row must not depend
+ * on the path, and the path for few rows computes in float32. */
 static const unit *choose_unit(const kvsi_context *c, const gemm *g)
 {
-    if (c->precision == KVSI_PRECISION_BF16 && !c->exact &&
-        !(g->weights && kvsi_rounds_inputs(g->weights->type)))
-        return LEVEL(unit_bf16)();
-    return &LEVEL(unit_f32);
+    const kvsi_dtype type = g->weights ? g->weights->type : KVSI_F32;
+    const kvsi_precision precision = kvsi_rounds_inputs(type) ? KVSI_PRECISION_F32 : c->precision;
+
+    if (c->exact)
+        return &LEVEL(unit_f32);
+#ifdef KVSI_TILES
+    return LEVEL(unit_tiles)(precision, type);
+#else
+    return precision == KVSI_PRECISION_BF16 ? LEVEL(unit_bf16)() : &LEVEL(unit_f32);
+#endif
 }
 
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
