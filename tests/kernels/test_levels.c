@@ -496,7 +496,7 @@ static void best_are_sorted(void **state)
 }
 
 /* In bf16 the gradient of the logits is rounded again, and a difference of one float32 rounding may
- * turn a value into its neighbour, 2^-8 away. */
+ * turn a value into its neighbour, up to 2^-7 of it away.  Results are sums of several terms. */
 #define HEAD_TOLERANCE_BF16 4e-3
 
 static void head_matches(void **state)

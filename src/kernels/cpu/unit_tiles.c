@@ -112,12 +112,12 @@ INLINE void multiply(size_t a_parts, size_t b_parts, float *c, size_t stride, co
 {
     TILE_FILE;
 
-#define LOAD_A(part)                                                                               \
-    TILE_LOAD(4, a + (part)*PART_WORDS);                                                           \
-    TILE_LOAD(5, a + (part)*PART_WORDS + TILE_WORDS)
-#define LOAD_B(part)                                                                               \
-    TILE_LOAD(6, b + (part)*PART_WORDS);                                                           \
-    TILE_LOAD(7, b + (part)*PART_WORDS + TILE_WORDS)
+#define LOAD_A(at, part)                                                                           \
+    TILE_LOAD(4, a + (at) + (part)*PART_WORDS);                                                    \
+    TILE_LOAD(5, a + (at) + (part)*PART_WORDS + TILE_WORDS)
+#define LOAD_B(at, part)                                                                           \
+    TILE_LOAD(6, b + (at) + (part)*PART_WORDS);                                                    \
+    TILE_LOAD(7, b + (at) + (part)*PART_WORDS + TILE_WORDS)
 #define MULTIPLY                                                                                   \
     TILE_MULTIPLY(0, 4, 6);                                                                        \
     TILE_MULTIPLY(1, 4, 7);                                                                        \
@@ -132,28 +132,29 @@ INLINE void multiply(size_t a_parts, size_t b_parts, float *c, size_t stride, co
         __builtin_prefetch(c + i * stride, 1);
         __builtin_prefetch(c + i * stride + VEC, 1);
     }
-    for (size_t p = 0; p < depth;
-         p += GROUP, a += a_parts * PART_WORDS, b += b_parts * PART_WORDS) {
-        LOAD_B(0);
-        if (a_parts > 1) {
-            LOAD_A(2);
-            MULTIPLY;
-            LOAD_A(1);
-            MULTIPLY;
-            if (b_parts > 1) {
-                LOAD_B(1);
-                MULTIPLY;
-            }
-        }
-        LOAD_A(0);
+    /* The small terms of all k come first, so that few additions round at the size of C. */
+    for (size_t p = 0, i = 0, j = 0; a_parts > 1 && p < depth;
+         p += GROUP, i += a_parts * PART_WORDS, j += b_parts * PART_WORDS) {
+        LOAD_B(j, 0);
+        LOAD_A(i, 2);
+        MULTIPLY;
+        LOAD_A(i, 1);
+        MULTIPLY;
         if (b_parts > 1) {
+            LOAD_B(j, 1);
             MULTIPLY;
-            if (b_parts > 2) {
-                LOAD_B(2);
-                MULTIPLY;
-            }
-            LOAD_B(0);
+            LOAD_A(i, 0);
+            MULTIPLY;
         }
+        if (b_parts > 2) {
+            LOAD_B(j, 2);
+            MULTIPLY;
+        }
+    }
+    for (size_t p = 0, i = 0, j = 0; p < depth;
+         p += GROUP, i += a_parts * PART_WORDS, j += b_parts * PART_WORDS) {
+        LOAD_A(i, 0);
+        LOAD_B(j, 0);
         MULTIPLY;
     }
     if (!start.c && !start.bias) {

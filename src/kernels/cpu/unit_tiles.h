@@ -3,9 +3,10 @@
  * A float32 is the sum of three bfloat16 (24 bits), each the rounded rest of those before it:
  * x = x0 + x1 + x2.  In float32 precision a product is
  *
- *     x y = x2 y0 + x1 y0 + x1 y1 + x0 y1 + x0 y2 + x0 y0,
+ *     x y = (x2 y0 + x1 y0 + x1 y1 + x0 y1 + x0 y2) + x0 y0,
  *
- * and the terms left out are below 2^-24 of x y.  Weights that are stored as BF16 have one part and
+ * where the sum over k of the small terms comes first, and the terms left out are below 2^-22 of
+ * x y, of either sign.  Weights that are stored as BF16 have one part and
  * F16 ones two, exactly.  In bf16 precision operands have one part.
  *
  * Limits: parts below 2^-126 are 0, so |x| < 1e-33 has fewer bits.  An infinity, and |x| > 3.39e38,
