@@ -184,7 +184,7 @@ static int usable(const char *name)
 void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
                         const kvsi_limits *limits, const char *what)
 {
-    enum { TRAPPED_MAX = 5000000 }; /* trapped instructions are slow */
+    enum { TRAPPED_MAX = 50000 }; /* trapped instructions are slow */
     const int hardware = usable("amx");
     run want, got;
 

@@ -246,6 +246,7 @@ static void linear_matches(void **state)
                 check_linear(row_counts[i], dims[j], dims[k]);
     check_linear(300, 70, 530);  /* several pieces */
     check_linear(70, 1100, 50);  /* several blocks of depth */
+    check_linear(9, 1100, 3);
     check_linear(4080, 7, 1300); /* several spans of depth */
     check_linear(9, 5, 4200);    /* several spans of rows */
     check_linear(40, 0, 9);      /* an empty product: residual and bias */
