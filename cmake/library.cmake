@@ -18,7 +18,7 @@ set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${op
 # Beyond POSIX: which cores a process may use, which file a function was loaded from, and the request
 # for AMX tiles.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
-    ${PROJECT_SOURCE_DIR}/src/kernels/cpu_features.c
+    ${PROJECT_SOURCE_DIR}/src/kernels/cpu_features.c ${PROJECT_SOURCE_DIR}/src/kernels/amx.c
     ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
 
 # ---- data of kvs_build() -------------------------------------------------------------------------
@@ -53,7 +53,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.i
 set(KVSHIFT_LEVELS baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-    list(APPEND KVSHIFT_LEVELS avx2 avx512 avx512-wide)
+    list(APPEND KVSHIFT_LEVELS avx2 avx512 avx512-wide amx amx-emulated)
     set(level_flags_avx2 -mavx2 -mfma -mf16c)
     # Vectors stay 256 bits wide.  This level uses twice as many registers, and sums of products of
     # 16-bit integers in one instruction (VNNI).
@@ -61,6 +61,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
     set(level_flags_avx512 ${flags_of_avx512} -mprefer-vector-width=256)
     # The same instructions with vectors of 512 bits.
     set(level_flags_avx512-wide ${flags_of_avx512} -mprefer-vector-width=512 -DKVSI_VEC_BYTES=64)
+    # Products with tiles.  The emulation has vectors of the same width, which the compiler splits,
+    # so that every operation has the same bits.
+    set(level_flags_amx ${level_flags_avx512-wide} -DKVSI_TILES=1)
+    set(level_flags_amx-emulated ${level_flags_avx2} -DKVSI_VEC_BYTES=64 -DKVSI_TILES=1
+        -DKVSI_TILES_EMULATED=1)
 endif()
 
 # No sanitizers in the loops that measure the machine.

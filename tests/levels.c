@@ -1,8 +1,10 @@
 #include "levels.h"
 
+#include "amx_trap.h"
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { GUARD = 4096, THREADS = 2 };
@@ -191,3 +193,62 @@ void levels_check(levels_operation *call, const void *asked, const kvsi_limits *
 {
     levels_check_in(KVSI_PRECISION_F32, LEVELS_TOLERANCE, call, asked, limits, what);
 }
+
+/* ---- AMX ---- */
+
+#ifdef KVSI_HAVE_AMX
+extern const kvsi_ops kvsi_amx_ops, kvsi_amx_emulated_ops;
+
+static int usable(const char *name)
+{
+    const kvsi_ops *ops;
+
+    return kvsi_ops_find(&ops, name, NULL) == KVS_OK;
+}
+
+void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
+                        const kvsi_limits *limits, const char *what)
+{
+    enum { TRAPPED_MAX = 50000 }; /* trapped instructions are slow */
+    const int hardware = usable("amx");
+    run want, got;
+
+    if (!hardware && limits->tokens * limits->dim * limits->ffn > TRAPPED_MAX)
+        return;
+    if (!hardware && (!usable("avx512") || !amx_trap_start())) {
+        static int told;
+
+        if (!told++)
+            printf("not applicable: no AMX\n");
+        return;
+    }
+    levels_start(&want, &kvsi_amx_emulated_ops, limits);
+    want.c.precision = precision;
+    call(&want, asked);
+    levels_start(&got, &kvsi_amx_ops, limits);
+    got.c.precision = precision;
+    call(&got, asked);
+    if (!hardware)
+        amx_trap_stop();
+    for (size_t k = 0; k < want.count; k++)
+        for (size_t i = 0; i < want.outputs[k].count; i++) {
+            const real *x = &got.outputs[k].values[i], *y = &want.outputs[k].values[i];
+
+            if (!(isnan(*x) && isnan(*y)) && memcmp(x, y, sizeof *x) != 0)
+                fail_msg("%s: %s[%zu] is %a with amx, %a with amx-emulated", what,
+                         want.outputs[k].name, i, (double)*x, (double)*y);
+        }
+    levels_finish(&got);
+    levels_finish(&want);
+}
+#else
+void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
+                        const kvsi_limits *limits, const char *what)
+{
+    (void)precision;
+    (void)call;
+    (void)asked;
+    (void)limits;
+    (void)what;
+}
+#endif

@@ -139,6 +139,8 @@ KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
 /** Returns the name of the level with this index in this build, best first; NULL past the end.
  * *usable (may be NULL) receives 1 if this processor can run it, otherwise 0. */
 KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
+/** Returns what this machine lacks to run that level: "no AVX-512"; NULL if it can run it. */
+KVS_API const char *kvs_cpu_level_missing(size_t index);
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 

@@ -112,7 +112,7 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     TRY_OUT(
         kvsi_repeat_task_create(&b->task, &b->model, options->profile ? &b->profile : NULL, err));
     TRY_OUT(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
-    kvsi_peaks_init(&b->peaks, kvsi_products_of(rt->ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE),
+    kvsi_peaks_init(&b->peaks, kvsi_products_of(rt->ops->name, b->train.precision, KVSI_REAL_TYPE),
                     rt->threads);
     *out = b;
     b = NULL;

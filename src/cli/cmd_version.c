@@ -48,17 +48,20 @@ static void print_people(const kvs_runtime *rt)
     const kvs_build_info *build = kvs_build();
     optional_part parts[OPTIONAL_PARTS];
     const char *level;
-    int usable;
 
     printf("kvshift %s (commit %s)\n", build->version, build->commit);
     printf("compiler    %s\n", build->compiler);
     printf("BLAS        %s\n", KVSI_CLI_BLAS);
     printf("OpenMP      %s\n", build->openmp);
     printf("threads     %d\n", kvs_runtime_threads(rt));
-    printf("CPU level   %s (usable here:", kvs_runtime_cpu_level(rt));
-    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)) != NULL; i++)
-        printf("%s %s %s", i ? "," : "", level, yes_no(usable));
-    printf(")\n");
+    printf("CPU level   %s\n", kvs_runtime_cpu_level(rt));
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, NULL)) != NULL; i++) {
+        const char *missing = kvs_cpu_level_missing(i);
+
+        printf("%s%s%s%s", i ? ", " : "levels      ", level, missing ? " no: " : " yes",
+               missing ? missing : "");
+    }
+    printf("\n");
     find_optional_parts(parts);
     printf("optional   ");
     for (size_t i = 0; i < OPTIONAL_PARTS; i++)
@@ -75,7 +78,8 @@ json_t *kvsi_cli_version_json(const kvs_runtime *rt)
     int usable;
 
     for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)) != NULL; i++)
-        json_array_append_new(levels, json_pack("{s:s, s:b}", "name", level, "usable", usable));
+        json_array_append_new(levels, json_pack("{s:s, s:b, s:s?}", "name", level, "usable", usable,
+                                                "missing", kvs_cpu_level_missing(i)));
     find_optional_parts(parts);
     for (size_t i = 0; i < OPTIONAL_PARTS; i++)
         json_object_set_new(optional, parts[i].name, json_boolean(parts[i].present));

@@ -1,5 +1,7 @@
 #include "kernels/cpu_features.h"
 
+#include "kernels/amx.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -96,7 +98,11 @@ const char *kvsi_cpu_lacks(kvsi_cpu_feature feature)
     if ((saved_registers() & registers) != registers)
         return features[feature].unsaved;
     missing = kvsi_cpu_lacks(features[feature].base);
-    return missing || feature != KVSI_CPU_AMX ? missing : request_tiles();
+    if (!missing && feature == KVSI_CPU_AMX)
+        missing = request_tiles();
+    if (!missing && feature == KVSI_CPU_AMX)
+        missing = kvsi_amx_try();
+    return missing;
 }
 
 kvsi_cpu_kind kvsi_cpu_identify(void)

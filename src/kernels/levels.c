@@ -27,6 +27,14 @@ static int wide_is_faster(void)
 }
 #endif
 
+#ifdef KVSI_HAVE_AMX
+extern const kvsi_ops kvsi_amx_ops;
+#endif
+
+#ifdef KVSI_HAVE_AMX_EMULATED
+extern const kvsi_ops kvsi_amx_emulated_ops;
+#endif
+
 #ifdef KVSI_HAVE_BASELINE
 extern const kvsi_ops kvsi_baseline_ops;
 #endif
@@ -36,12 +44,22 @@ static int always(void)
     return 1;
 }
 
+#ifdef KVSI_HAVE_AMX_EMULATED
+static int never(void)
+{
+    return 0;
+}
+#endif
+
 static const struct {
     const kvsi_ops *ops;
     kvsi_cpu_feature needs;
     int (*automatic)(void); /* "auto" may choose it */
 } levels[] = {
 /* best first */
+#ifdef KVSI_HAVE_AMX
+    {&kvsi_amx_ops, KVSI_CPU_AMX, always},
+#endif
 #ifdef KVSI_HAVE_AVX512_WIDE
     {&kvsi_avx512_wide_ops, KVSI_CPU_AVX512, wide_is_faster},
 #endif
@@ -53,6 +71,9 @@ static const struct {
 #endif
 #ifdef KVSI_HAVE_BASELINE
     {&kvsi_baseline_ops, KVSI_CPU_ANY, always},
+#endif
+#ifdef KVSI_HAVE_AMX_EMULATED
+    {&kvsi_amx_emulated_ops, KVSI_CPU_AVX2, never}, /* slow: for comparisons with amx */
 #endif
     {&kvsi_reference_ops, KVSI_CPU_ANY, always},
 };
@@ -66,6 +87,11 @@ const char *kvs_cpu_level_name(size_t index, int *usable)
     if (usable)
         *usable = !kvsi_cpu_lacks(levels[index].needs);
     return levels[index].ops->name;
+}
+
+const char *kvs_cpu_level_missing(size_t index)
+{
+    return index < LEVELS ? kvsi_cpu_lacks(levels[index].needs) : NULL;
 }
 
 kvs_status kvsi_ops_find(const kvsi_ops **out, const char *level, kvs_err *err)

@@ -1,5 +1,6 @@
 #include "kernels/units.h"
 
+#include "kernels/rounding.h"
 #include "parallel/threads.h"
 
 #include <stdint.h>
@@ -210,24 +211,40 @@ void kvsi_unit_run(const kvsi_unit *unit, int threads, double *sums, size_t part
 
 /* ---- what the levels use ---- */
 
-/* gemm.c and linear_int16.c decide; this table says how.  The first row counts whose unit this
+enum { ANY = KVSI_DTYPES };
+
+/* unit.c and linear_int16.c decide; this table says how.  The first row counts whose unit this
  * processor has; rows without a level are for all that have none. */
 static const struct {
     const char *level;
     kvsi_operands operands;
+    kvsi_dtype weights; /* ANY: of every type */
     const char *name, *unit;
     double cost;
 } products[] = {
-    {"avx2", KVSI_OPERANDS_F32, "fma-256", "fma-256", 1},
-    {"avx2", KVSI_OPERANDS_BF16, "vdpbf16ps-emulated", "fma-256", 1},
-    {"avx2", KVSI_OPERANDS_INTEGER, "vpmaddwd-256", "vpmaddwd-256", 1},
-    {"avx512", KVSI_OPERANDS_F32, "fma-256", "fma-256", 1},
-    {"avx512", KVSI_OPERANDS_BF16, "vdpbf16ps", "vdpbf16ps", 1},
-    {"avx512", KVSI_OPERANDS_BF16, "vdpbf16ps-emulated", "fma-256", 1},
-    {"avx512", KVSI_OPERANDS_INTEGER, "vpdpwssd-256", "vpdpwssd-256", 1},
-    {NULL, KVSI_OPERANDS_F32, "vector-128", "vector-128", 1},
-    {NULL, KVSI_OPERANDS_BF16, "vdpbf16ps-emulated", "vector-128", 1},
-    {NULL, KVSI_OPERANDS_INTEGER, "vector-128", "vector-128", 1},
+    {"avx2", KVSI_OPERANDS_F32, ANY, "fma-256", "fma-256", 1},
+    {"avx2", KVSI_OPERANDS_BF16, ANY, "vdpbf16ps-emulated", "fma-256", 1},
+    {"avx2", KVSI_OPERANDS_INTEGER, ANY, "vpmaddwd-256", "vpmaddwd-256", 1},
+    {"avx512", KVSI_OPERANDS_F32, ANY, "fma-256", "fma-256", 1},
+    {"avx512", KVSI_OPERANDS_BF16, ANY, "vdpbf16ps", "vdpbf16ps", 1},
+    {"avx512", KVSI_OPERANDS_BF16, ANY, "vdpbf16ps-emulated", "fma-256", 1},
+    {"avx512", KVSI_OPERANDS_INTEGER, ANY, "vpdpwssd-256", "vpdpwssd-256", 1},
+    {"avx512-wide", KVSI_OPERANDS_F32, ANY, "fma-512", "fma-512", 1},
+    {"avx512-wide", KVSI_OPERANDS_BF16, ANY, "vdpbf16ps", "vdpbf16ps", 1},
+    {"avx512-wide", KVSI_OPERANDS_BF16, ANY, "vdpbf16ps-emulated", "fma-512", 1},
+    {"avx512-wide", KVSI_OPERANDS_INTEGER, ANY, "vpdpwssd-512", "vpdpwssd-512", 1},
+    /* tile products of all parts of both operands: src/kernels/cpu/unit_tiles.h */
+    {"amx", KVSI_OPERANDS_F32, KVSI_BF16, "amx-bf16x3", "amx-bf16", 3},
+    {"amx", KVSI_OPERANDS_F32, KVSI_F16, "amx-bf16x3", "amx-bf16", 5},
+    {"amx", KVSI_OPERANDS_F32, ANY, "amx-bf16x3", "amx-bf16", 6},
+    {"amx", KVSI_OPERANDS_BF16, ANY, "amx-bf16", "amx-bf16", 1},
+    {"amx", KVSI_OPERANDS_INTEGER, ANY, "vpdpwssd-512", "vpdpwssd-512", 1},
+    {"amx-emulated", KVSI_OPERANDS_F32, ANY, "amx-emulated", "fma-256", 6},
+    {"amx-emulated", KVSI_OPERANDS_BF16, ANY, "amx-emulated", "fma-256", 1},
+    {"amx-emulated", KVSI_OPERANDS_INTEGER, ANY, "vpmaddwd-256", "vpmaddwd-256", 1},
+    {NULL, KVSI_OPERANDS_F32, ANY, "vector-128", "vector-128", 1},
+    {NULL, KVSI_OPERANDS_BF16, ANY, "vdpbf16ps-emulated", "vector-128", 1},
+    {NULL, KVSI_OPERANDS_INTEGER, ANY, "vector-128", "vector-128", 1},
 };
 
 static const kvsi_unit *usable_unit(const char *name)
@@ -240,14 +257,14 @@ static const kvsi_unit *usable_unit(const char *name)
 
 kvsi_products kvsi_products_of(const char *level, kvsi_precision precision, kvsi_dtype weights)
 {
-    const int integers = weights == KVSI_Q8_0 || weights == KVSI_Q4_0;
-    const kvsi_operands operands = integers                           ? KVSI_OPERANDS_INTEGER
+    const kvsi_operands operands = kvsi_rounds_inputs(weights)        ? KVSI_OPERANDS_INTEGER
                                    : precision == KVSI_PRECISION_BF16 ? KVSI_OPERANDS_BF16
                                                                       : KVSI_OPERANDS_F32;
     kvsi_products found = {0};
 
     for (size_t i = 0; !found.unit && i < sizeof products / sizeof *products; i++)
         if (products[i].operands == operands &&
+            (products[i].weights == ANY || products[i].weights == weights) &&
             (!products[i].level || strcmp(products[i].level, level) == 0))
             found =
                 (kvsi_products){products[i].name, usable_unit(products[i].unit), products[i].cost};

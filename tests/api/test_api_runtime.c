@@ -60,12 +60,15 @@ static void test_levels(void **state)
     for (; kvs_cpu_level_name(count, &usable); count++) {
         assert_true(usable == 0 || usable == 1);
         assert_string_equal(kvs_cpu_level_name(count, NULL), kvs_cpu_level_name(count, &usable));
+        assert_int_equal(kvs_cpu_level_missing(count) == NULL, usable);
         best |= usable;
     }
     assert_true(count >= 1);
     assert_true(best); /* the last level runs on every machine */
     expect_null(kvs_cpu_level_name(count, NULL));
     expect_null(kvs_cpu_level_name(SIZE_MAX, &usable));
+    expect_null(kvs_cpu_level_missing(count));
+    expect_null(kvs_cpu_level_missing(SIZE_MAX));
 }
 
 int main(void)

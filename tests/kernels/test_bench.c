@@ -146,6 +146,9 @@ static void every_level_has_a_unit(void **state)
     static const struct {
         const char *level, *f32, *q8_0;
     } expected[] = {
+        {"amx", "amx-bf16x3", "vpdpwssd-512"},
+        {"amx-emulated", "amx-emulated", "vpmaddwd-256"},
+        {"avx512-wide", "fma-512", "vpdpwssd-512"},
         {"avx512", "fma-256", "vpdpwssd-256"},
         {"avx2", "fma-256", "vpmaddwd-256"},
         {"baseline", "vector-128", "vector-128"},

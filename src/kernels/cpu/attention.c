@@ -85,6 +85,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
     const size_t params = kvsi_shift_params(a);
     const plan p =
         make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params, c->threads);
+    const unit *u = LEVEL(unit_of)(c, KVSI_F32);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -101,7 +102,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .d_params = (double *)(base + p.d_params),
         .params = params,
         .scratch = base + p.scratch,
-        .unit = c->precision == KVSI_PRECISION_BF16 && !c->exact ? LEVEL(unit_bf16)() : NULL,
+        .unit = u == &LEVEL(unit_f32) ? NULL : u,
         .k_by_key = (unsigned char *)(base + p.k_by_key),
         .k_by_channel = (unsigned char *)(base + p.k_by_channel),
         .v_by_key = (unsigned char *)(base + p.v_by_key),

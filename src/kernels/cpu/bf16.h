@@ -22,6 +22,16 @@ INLINE uint32_t bf16_bits(float x)
     return (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
 }
 
+typedef uint32_t vecu __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
+
+/* The same for the lanes of a vector. */
+INLINE vecu bf16_vec(vec x)
+{
+    const vecu bits = (vecu)x, nan = (vecu)(x != x);
+
+    return (nan & (bits | 0x400000)) | (~nan & (bits + 0x7fff + (bits >> 16 & 1)));
+}
+
 /* Pairs along x: `count` values; the last pair of an odd count ends with 0. */
 INLINE void bf16_pairs_along(uint32_t *restrict out, const float *restrict x, size_t count)
 {

@@ -222,14 +222,9 @@ static void start_only(const gemm *g)
                 (g->start ? g->start[i * g->stride + j] : 0.0f) + (g->bias ? g->bias[j] : 0.0f);
 }
 
-static const unit *choose_unit(const kvsi_context *c)
-{
-    return c->precision == KVSI_PRECISION_BF16 && !c->exact ? LEVEL(unit_bf16)() : &LEVEL(unit_f32);
-}
-
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
 {
-    const unit *u = choose_unit(c);
+    const unit *u = LEVEL(unit_of)(c, g->weights ? g->weights->type : KVSI_F32);
     unsigned char *packed = c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads);
     unsigned char *packed_b = packed + PACKED_A;
     size_t span_rows, span_depth;

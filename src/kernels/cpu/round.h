@@ -5,15 +5,6 @@
 #include "kernels/cpu/decode.h"
 #include "kernels/rounding.h"
 
-/* The compiler takes v as it is: it neither loads it again nor merges its product into an FMA. */
-#ifdef __AVX512VL__
-#define OPAQUE(v) __asm__("" : "+v"(v))
-#elif defined __SSE2__ && VEC_BYTES <= 32
-#define OPAQUE(v) __asm__("" : "+x"(v))
-#else
-#define OPAQUE(v) __asm__("" : "+m"(v))
-#endif
-
 /* Rounds a block of `count` inputs, a multiple of 32; returns its step, NaN if one of x is not
  * finite. */
 INLINE float round_block(int16_t *out, const float *x, size_t count, int limit)

@@ -72,11 +72,7 @@ static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
  * expression needs too is not shared with it, which would prevent its contraction. */
 INLINE vec opaque(vec x)
 {
-#ifdef __x86_64__
-    __asm__("" : "+x"(x));
-#elif defined(__aarch64__)
-    __asm__("" : "+w"(x));
-#endif
+    OPAQUE(x);
     return x;
 }
 

@@ -7,6 +7,7 @@
  *
  *     unit_f32         float32; one chain of multiply-adds over k
  *     unit_bf16        operands rounded to bfloat16; sums as VDPBF16PS has them, see unit_bf16.c
+ *     unit_tiles       AMX, in both precisions; see unit_tiles.h
  *
  * Packing and products are called between enter() and leave(), which set what the unit needs on
  * the calling thread: a piece of a parallel region, not a product. */
@@ -49,8 +50,13 @@ typedef struct unit {
     void (*leave)(unsigned state);
 } unit;
 
-/* Bounds of all units: rows and columns of panels, and bytes of one row over the full depth. */
-enum { UNIT_ROWS_MAX = 32, UNIT_COLS_MAX = 32, UNIT_PANEL_BYTES = 1024 };
+/* Bounds of the level's units: rows and columns of panels, and bytes of one row over the depth. */
+enum { UNIT_ROWS_MAX = 32, UNIT_COLS_MAX = 32 };
+#ifdef KVSI_TILES
+enum { UNIT_PANEL_BYTES = 3072 };
+#else
+enum { UNIT_PANEL_BYTES = 1024 };
+#endif
 
 /* Stores one vector of a tile of C, at row i and column j. */
 INLINE void unit_store(float *c, size_t stride, vec sum, unit_start start, size_t i, size_t j)
@@ -61,6 +67,10 @@ INLINE void unit_store(float *c, size_t stride, vec sum, unit_start start, size_
         sum += vec_load(start.bias + j);
     vec_store(c + i * stride + j, sum);
 }
+
+/* The unit for products of a context; `b` is the type that the values of B are stored in.  In exact
+ * mode it is float32, in whose order the products for few rows are summed too (linear_exact.h). */
+const unit *LEVEL(unit_of)(const kvsi_context *c, kvsi_dtype b);
 
 extern const unit LEVEL(unit_f32);
 const unit *LEVEL(unit_bf16)(void);

@@ -4,6 +4,8 @@
  *
  * without denormals.  This is what VDPBF16PS computes, on Intel and on AMD.  Where the processor
  * does not have it, the same bits come from float32: a product of two bfloat16 values is exact. */
+#ifndef KVSI_TILES
+
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/unit.h"
@@ -184,5 +186,7 @@ const unit *LEVEL(unit_bf16)(void)
 {
     return &by_f32;
 }
+
+#endif
 
 #endif

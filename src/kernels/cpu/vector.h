@@ -22,6 +22,18 @@ typedef int32_t veci __attribute__((vector_size(VEC_BYTES), aligned(4), may_alia
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
+/* The compiler takes the vector v as it is: it neither loads it again, nor shares its product with
+ * another expression, nor contracts the product with an addition. */
+#if defined __AVX512VL__
+#define OPAQUE(v) __asm__("" : "+v"(v))
+#elif defined __SSE2__ && VEC_BYTES <= 32
+#define OPAQUE(v) __asm__("" : "+x"(v))
+#elif defined __aarch64__
+#define OPAQUE(v) __asm__("" : "+w"(v))
+#else
+#define OPAQUE(v) __asm__("" : "+m"(v))
+#endif
+
 INLINE vec vec_load(const float *p)
 {
     return *(const vec *)p;
