@@ -51,12 +51,14 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.i
 set(KVSHIFT_LEVELS baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-    list(APPEND KVSHIFT_LEVELS avx2 avx512)
+    list(APPEND KVSHIFT_LEVELS avx2 avx512 avx512-wide)
     set(level_flags_avx2 -mavx2 -mfma -mf16c)
     # Vectors stay 256 bits wide.  This level uses twice as many registers, and sums of products of
     # 16-bit integers in one instruction (VNNI).
-    set(level_flags_avx512 ${level_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
-        -mavx512vnni -mprefer-vector-width=256)
+    set(flags_of_avx512 ${level_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
+    set(level_flags_avx512 ${flags_of_avx512} -mprefer-vector-width=256)
+    # The same instructions with vectors of 512 bits.
+    set(level_flags_avx512-wide ${flags_of_avx512} -mprefer-vector-width=512 -DKVSI_VEC_BYTES=64)
 endif()
 
 # No sanitizers in the loops that measure the machine.
@@ -66,11 +68,13 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPER
 set(level_objects)
 set(level_definitions)
 foreach(level IN LISTS KVSHIFT_LEVELS)
-    string(TOUPPER ${level} upper)
+    string(REPLACE "-" "_" identifier ${level})
+    string(TOUPPER ${identifier} upper)
     list(APPEND level_definitions KVSI_HAVE_${upper}=1)
     add_library(kvshift_${level} OBJECT ${level_sources})
     kvshift_own_code(kvshift_${level})
-    target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
+    target_compile_definitions(kvshift_${level} PRIVATE
+        KVSI_LEVEL=${identifier} KVSI_LEVEL_NAME="${level}")
     # -Wno-psabi: vectors are only passed between functions of the same level.
     target_compile_options(kvshift_${level} PRIVATE
         ${level_flags_${level}} ${openmp_flags}

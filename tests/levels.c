@@ -5,12 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Relative to the largest value of an output.  A float rounds by 6e-8; the longest sums have about
- * a thousand terms, added in another order than in the reference (which adds in double), and an
- * exponential multiplies the error of its argument, up to about 10: some hundred roundings in all,
- * of random sign. */
-#define TOLERANCE 2e-5
-
 enum { GUARD = 4096, THREADS = 2 };
 
 /* ---- memory of an operation ---- */
@@ -111,7 +105,8 @@ static double largest_of(const output *o)
     return largest;
 }
 
-static void compare(const char *what, const run *got, const run *want, size_t which)
+static void compare(const char *what, const run *got, const run *want, size_t which,
+                    double tolerance)
 {
     const output *found = &got->outputs[which], *expected = &want->outputs[which];
     const double terms = expected->terms > 0 ? largest_of(&want->outputs[expected->terms - 1]) : 0;
@@ -122,7 +117,7 @@ static void compare(const char *what, const run *got, const run *want, size_t wh
 
         if (expected->gaps && isnan(x) && isnan(y))
             continue;
-        if (!(fabs(x - y) <= TOLERANCE * largest))
+        if (!(fabs(x - y) <= tolerance * largest))
             fail_msg("%s: %s: %s[%zu] is %.9g, the reference has %.9g; the largest is %.9g",
                      got->c.ops->name, what, expected->name, i, x, y, largest);
     }
@@ -142,24 +137,32 @@ size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX])
     return count;
 }
 
-void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
-                  const char *what)
+void levels_check_in(kvsi_precision precision, double tolerance, levels_operation *call,
+                     const void *asked, const kvsi_limits *limits, const char *what)
 {
     const kvsi_ops *levels[LEVELS_MAX];
     const size_t count = levels_fast(levels);
     run want, got;
 
     levels_start(&want, &kvsi_reference_ops, limits);
+    want.c.precision = precision;
     call(&want, asked);
     check_guard(&want.c, what);
     for (size_t i = 0; i < count; i++) {
         levels_start(&got, levels[i], limits);
+        got.c.precision = precision;
         call(&got, asked);
         check_guard(&got.c, what);
         assert_int_equal(got.count, want.count);
         for (size_t k = 0; k < want.count; k++)
-            compare(what, &got, &want, k);
+            compare(what, &got, &want, k, tolerance);
         levels_finish(&got);
     }
     levels_finish(&want);
+}
+
+void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
+                  const char *what)
+{
+    levels_check_in(KVSI_PRECISION_F32, LEVELS_TOLERANCE, call, asked, limits, what);
 }

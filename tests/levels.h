@@ -48,8 +48,17 @@ real levels_whole(real x, double large);
 
 typedef void levels_operation(run *r, const void *asked); /* asked: the shape */
 
+/* Relative to the largest value of an output.  A float rounds by 6e-8; the longest sums have about
+ * a thousand terms, added in another order than in the reference (which adds in double), and an
+ * exponential multiplies the error of its argument, up to about 10: some hundred roundings in all,
+ * of random sign. */
+#define LEVELS_TOLERANCE 2e-5
+
 void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
                   const char *what);
+/* The same for contexts of another precision. */
+void levels_check_in(kvsi_precision precision, double tolerance, levels_operation *call,
+                     const void *asked, const kvsi_limits *limits, const char *what);
 
 /* Every level except the reference that this processor can run; returns how many. */
 size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX]);

@@ -29,7 +29,8 @@ typedef struct shape {
 
 static const size_t row_counts[] = {1, 5, 70}, dims[] = {1, 3, 24, 257};
 
-static void check_shape(levels_operation *call, const shape *s, const char *name)
+static void check_shape_in(kvsi_precision precision, double tolerance, levels_operation *call,
+                           const shape *s, const char *name)
 {
     const kvsi_limits limits = {.tokens = s->n,
                                 .sequences = 1,
@@ -46,7 +47,19 @@ static void check_shape(levels_operation *call, const shape *s, const char *name
     snprintf(what, sizeof what,
              "%s, n %zu, dim %zu, wide %zu, head rows %zu, large %g, flat %d, variant %d", name,
              s->n, s->dim, s->wide, s->head_rows, s->large, s->flat, s->variant);
-    levels_check(call, s, &limits, what);
+    levels_check_in(precision, tolerance, call, s, &limits, what);
+}
+
+static void check_shape(levels_operation *call, const shape *s, const char *name)
+{
+    check_shape_in(KVSI_PRECISION_F32, LEVELS_TOLERANCE, call, s, name);
+}
+
+/* The reference rounds operands to bfloat16 too, so that products differ by the order of sums
+ * alone. */
+static void check_shape_bf16(levels_operation *call, const shape *s, const char *name)
+{
+    check_shape_in(KVSI_PRECISION_BF16, LEVELS_TOLERANCE, call, s, name);
 }
 
 /* ---- embeddings and norms ---- */
@@ -152,6 +165,8 @@ static void check_linear(size_t n, size_t cols, size_t rows)
 
     check_shape(linear, &s, "linear");
     check_shape(linear_backward, &s, "linear backward");
+    check_shape_bf16(linear, &s, "linear, bf16");
+    check_shape_bf16(linear_backward, &s, "linear backward, bf16");
 }
 
 /* Weights of every type, with few and with many tokens; `variant` is the type. */
@@ -201,6 +216,8 @@ static void weights_of_every_type_match(void **state)
             check_shape(typed_linear, &s, kvsi_dtype_name(types[i]));
             s.dim = block == 1 ? 67 : block; /* not whole runs; one block */
             check_shape(typed_linear, &s, kvsi_dtype_name(types[i]));
+            if (tokens[j] == 9) /* in bf16 the number of tokens does not matter */
+                check_shape_bf16(typed_linear, &s, kvsi_dtype_name(types[i]));
         }
 }
 
@@ -227,6 +244,7 @@ static void linear_matches(void **state)
             for (size_t k = 0; k < ARRAY_SIZE(dims); k++)
                 check_linear(row_counts[i], dims[j], dims[k]);
     check_linear(300, 70, 530);  /* several pieces */
+    check_linear(70, 1100, 50);  /* several blocks of depth */
     check_linear(4080, 7, 1300); /* several spans of depth */
     check_linear(9, 5, 4200);    /* several spans of rows */
     check_linear(40, 0, 9);      /* an empty product: residual and bias */
@@ -540,6 +558,10 @@ static void best_are_sorted(void **state)
     }
 }
 
+/* In bf16 the gradient of the logits is rounded again, and a difference of one float32 rounding may
+ * turn a value into its neighbour, 2^-8 away. */
+#define HEAD_TOLERANCE_BF16 4e-3
+
 static void head_matches(void **state)
 {
     static const size_t vocabs[] = {3, 1000}, counts[] = {0, 1, 5, 70};
@@ -551,6 +573,7 @@ static void head_matches(void **state)
                 shape s = {.n = 80, .dim = dims[k], .wide = vocabs[i], .head_rows = counts[j]};
 
                 check_shape(head, &s, "head");
+                check_shape_in(KVSI_PRECISION_BF16, HEAD_TOLERANCE_BF16, head, &s, "head, bf16");
                 s.large = 100;
                 check_shape(head, &s, "head");
                 s.flat = 1;

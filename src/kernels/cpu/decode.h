@@ -55,7 +55,12 @@ INLINE veci vec_widen(const void *halves)
 INLINE vec vec_from_f16(const void *at)
 {
 #ifdef __F16C__
-    return (vec)_mm256_cvtph_ps(_mm_loadu_si128(at));
+    const __m128i *halves = at;
+    vec out;
+
+    for (int j = 0; j < VEC / 8; j++)
+        _mm256_storeu_ps((float *)&out + 8 * j, _mm256_cvtph_ps(_mm_loadu_si128(halves + j)));
+    return out;
 #else
     const veci bits = vec_widen(at);
     const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;

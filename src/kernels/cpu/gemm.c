@@ -2,28 +2,23 @@
 
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
-#include "kernels/cpu/transpose.h"
 #include "parallel/threads.h"
 
-#include <string.h>
-
-/* The inner kernel holds ROWS x VECTORS vectors of C in registers. */
-enum { ROWS = 6, VECTORS = 2, COLS = VECTORS * VEC };
-
-/* Sizes of blocks: a panel of B (COLS x DEPTH) stays in the first cache, a block of A
- * (BLOCK_ROWS x DEPTH) in the second. */
-enum { DEPTH = 256, BLOCK_ROWS = 240 };
-
-/* Most rows and floats of A that are packed at once. */
-enum { SPAN_ROWS = 4080, PACKED_A = 1 << 22 };
+/* Most rows and bytes of A that are packed at once. */
+enum { SPAN_ROWS = 4080, PACKED_A = 1 << 24 };
 
 /* A piece of C is computed by one thread, which packs its columns of B: pieces are tall. */
-enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PACKED_B = PIECE_COLS * DEPTH };
+enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128 };
 enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
+enum { PACKED_B = PIECE_COLS * UNIT_PANEL_BYTES };
 
-_Static_assert(BLOCK_ROWS % ROWS == 0 && SPAN_ROWS % ROWS == 0 && PIECE_COLS_MIN % COLS == 0,
-               "blocks are whole panels");
-_Static_assert(SPAN_ROWS *DEPTH <= PACKED_A, "a span has at least one block of depth");
+/* Rows or columns that are no plain float32 are decoded or rounded in blocks of this depth before
+ * they are packed. */
+enum { DECODED_DEPTH = 256 };
+
+_Static_assert((SPAN_ROWS + UNIT_ROWS_MAX) * UNIT_PANEL_BYTES <= PACKED_A,
+               "a span has at least one block of depth");
+_Static_assert(PIECE_COLS_MIN % UNIT_COLS_MAX == 0, "pieces are whole panels");
 
 static size_t least(size_t x, size_t y)
 {
@@ -35,172 +30,150 @@ static size_t divide_up(size_t n, size_t by)
     return (n + by - 1) / by;
 }
 
-/* ---- packing ---- */
-
-/* panel[p * width + i] = (i, p) of the view's first `count` rows, 0 for i >= count; `width` is a
- * constant at every call */
-INLINE void pack_panel(float *restrict panel, matrix_view v, size_t width, size_t count,
-                       size_t depth)
+static size_t round_up(size_t n, size_t to)
 {
-    if (v.row == 1 && count == width) {
-        for (size_t p = 0; p < depth; p++)
-            memcpy(panel + p * width, v.at + p * v.col, width * sizeof *panel);
-        return;
-    }
-    if (v.col == 1 && count == width) {
-        transpose(panel, width, v.at, v.row, width, depth);
-        return;
-    }
-    if (v.col == 1)
-        transpose(panel, width, v.at, v.row, count, depth);
-    else
-        for (size_t p = 0; p < depth; p++)
-            for (size_t i = 0; i < count; i++)
-                panel[p * width + i] = v.at[i * v.row + p * v.col];
-    for (size_t p = 0; p < depth; p++)
-        memset(panel + p * width + count, 0, (width - count) * sizeof *panel);
+    return divide_up(n, to) * to;
 }
 
-/* A span of A, packed: for each block of DEPTH, consecutive panels of ROWS. */
+/* ---- packing ---- */
+
+/* A span of A, packed: for each block of unit->depth, consecutive panels of unit->rows. */
 typedef struct span {
-    const float *packed;
+    const unit *unit;
+    unsigned char *packed;
     size_t row, rows;    /* rows of A */
     size_t inner, depth; /* columns of A */
 } span;
 
-static size_t panel_rows(const span *s)
+/* Depth of the block at `inner`, and of its packed panels. */
+static size_t block_depth(const span *s, size_t inner)
 {
-    return divide_up(s->rows, ROWS) * ROWS;
+    return least(s->unit->depth, s->depth - inner);
 }
 
-static const float *packed_panel(const span *s, size_t inner, size_t row)
+static size_t packed_depth(const span *s, size_t inner)
 {
-    return s->packed + inner * panel_rows(s) + row * least(DEPTH, s->depth - inner);
+    return round_up(block_depth(s, inner), s->unit->group);
+}
+
+static unsigned char *packed_panel(const span *s, size_t inner, size_t row)
+{
+    const size_t rows = round_up(s->rows, s->unit->rows);
+
+    return s->packed + (inner * rows + row * packed_depth(s, inner)) * s->unit->row_bytes;
+}
+
+/* Rows row .. row+count-1 of A; rounded if the weights are integers. */
+static void pack_panel(const gemm *g, const span *s, size_t inner, size_t row, size_t count)
+{
+    const unit *u = s->unit;
+    const size_t depth = block_depth(s, inner);
+    const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
+                           g->a.row, g->a.col};
+    unsigned char *panel = packed_panel(s, inner, row);
+
+    if (!g->weights || !kvsi_rounds_inputs(g->weights->type)) {
+        u->pack_rows(panel, v, count, depth);
+        return;
+    }
+    for (size_t p = 0; p < depth; p += DECODED_DEPTH) {
+        const size_t now = least(DECODED_DEPTH, depth - p);
+        float rounded[UNIT_ROWS_MAX * DECODED_DEPTH];
+
+        for (size_t i = 0; i < count; i++)
+            round_values(rounded + i * DECODED_DEPTH, v.at + i * v.row + p, now);
+        u->pack_rows(panel + p * u->rows * u->row_bytes, (matrix_view){rounded, DECODED_DEPTH, 1},
+                     count, now);
+    }
+}
+
+/* Packs a panel of columns of B; weights that are not plain float32 are decoded first. */
+static void pack_columns(const unit *u, unsigned char *panel, const gemm *g, size_t inner,
+                         size_t depth, size_t col, size_t count)
+{
+    const kvsi_matrix *w = g->weights;
+
+    if (!w) { /* transposed: columns of B are rows of the view */
+        u->pack_cols(panel,
+                     (matrix_view){g->b.at + inner * g->b.row + col * g->b.col, g->b.col, g->b.row},
+                     count, depth);
+        return;
+    }
+    if (w->type == KVSI_F32 && w->paired == 0) {
+        u->pack_cols(panel,
+                     (matrix_view){(const float *)w->data + col * w->cols + inner, w->cols, 1},
+                     count, depth);
+        return;
+    }
+    for (size_t p = 0; p < depth; p += DECODED_DEPTH) {
+        const size_t now = least(DECODED_DEPTH, depth - p);
+        const unsigned char *rows = w->data;
+        float decoded[UNIT_COLS_MAX * DECODED_DEPTH];
+
+        for (size_t j = 0; j < count; j++)
+            decode_row(decoded + j * DECODED_DEPTH, w->type,
+                       rows + kvsi_matrix_row(w, col + j) * kvsi_dtype_bytes(w->type, w->cols),
+                       inner + p, now);
+        u->pack_cols(panel + p * u->cols * u->col_bytes, (matrix_view){decoded, DECODED_DEPTH, 1},
+                     count, now);
+    }
 }
 
 /* One piece of packing: PANELS panels of one block of depth. */
 enum { PANELS = 8 };
 
-static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
+static void pack_span(const kvsi_context *c, const gemm *g, const span *s)
 {
-    const size_t groups = divide_up(s->rows, PANELS * ROWS);
-    const size_t inner = piece / groups * DEPTH, depth = least(DEPTH, s->depth - inner);
-    const size_t end = least((piece % groups + 1) * PANELS * ROWS, s->rows);
+    const unit *u = s->unit;
+    const size_t groups = divide_up(s->rows, PANELS * u->rows);
 
-    for (size_t row = piece % groups * PANELS * ROWS; row < end; row += ROWS) {
-        const size_t count = least(ROWS, s->rows - row);
-        float rounded[ROWS * DEPTH];
-        matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
-                         g->a.row, g->a.col};
+    KVSI_PARALLEL_PIECES(c->threads, i, groups * divide_up(s->depth, u->depth)) {
+        const size_t end = least((i % groups + 1) * PANELS * u->rows, s->rows);
+        const unsigned state = u->enter();
 
-        if (g->weights && kvsi_rounds_inputs(g->weights->type)) {
-            for (size_t i = 0; i < count; i++)
-                round_values(rounded + i * DEPTH, v.at + i * v.row, depth);
-            v = (matrix_view){rounded, DEPTH, 1};
-        }
-        pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);
+        for (size_t row = i % groups * PANELS * u->rows; row < end; row += u->rows)
+            pack_panel(g, s, i / groups * u->depth, row, least(u->rows, s->rows - row));
+        u->leave(state);
     }
-}
-
-static void pack_span(const kvsi_context *c, const gemm *g, const span *s, float *packed)
-{
-    KVSI_PARALLEL_PIECES(c->threads, i,
-                         divide_up(s->rows, PANELS * ROWS) * divide_up(s->depth, DEPTH)) {
-        pack_rows(g, s, packed, i);
-    }
-}
-
-/* ---- the inner kernel ---- */
-
-/* Initial values of a tile of C; start has rows `ld` apart. */
-typedef struct origin {
-    const float *start, *bias;
-    size_t ld;
-} origin;
-
-/* The loops over constants must be unrolled so that the sums stay in registers. */
-INLINE void add_products(vec sum[ROWS][VECTORS], const float *restrict a, const float *restrict b,
-                         size_t depth)
-{
-    for (size_t p = 0; p < depth; p++, a += ROWS, b += COLS) {
-        vec y[VECTORS];
-
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++)
-            y[j] = vec_load(b + j * VEC);
-#pragma GCC unroll 16
-        for (int i = 0; i < ROWS; i++) {
-            const vec x = vec_all(a[i]);
-#pragma GCC unroll 4
-            for (int j = 0; j < VECTORS; j++)
-                sum[i][j] += x * y[j];
-        }
-    }
-}
-
-static void multiply_whole(float *c, size_t ldc, const float *restrict a, const float *restrict b,
-                           size_t depth, origin o)
-{
-    vec sum[ROWS][VECTORS];
-
-#pragma GCC unroll 16
-    for (int i = 0; i < ROWS; i++) {
-        __builtin_prefetch(c + (size_t)i * ldc, 1);
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++)
-            sum[i][j] = (vec){0};
-    }
-    add_products(sum, a, b, depth);
-#pragma GCC unroll 16
-    for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; j++) {
-            vec value = sum[i][j];
-
-            if (o.start)
-                value += vec_load(o.start + (size_t)i * o.ld + j * VEC);
-            if (o.bias)
-                value += vec_load(o.bias + j * VEC);
-            vec_store(c + (size_t)i * ldc + j * VEC, value);
-        }
-}
-
-/* A tile at the edge, with fewer rows or columns: computed in a full-size buffer. */
-static void multiply_edge(float *c, size_t ldc, const float *restrict a, const float *restrict b,
-                          size_t depth, origin o, size_t rows, size_t cols)
-{
-    float whole[ROWS * COLS];
-
-    multiply_whole(whole, COLS, a, b, depth, (origin){0});
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < cols; j++)
-            c[i * ldc + j] = whole[i * COLS + j] + (o.start ? o.start[i * o.ld + j] : 0.0f) +
-                             (o.bias ? o.bias[j] : 0.0f);
 }
 
 /* ---- blocks and pieces ---- */
 
+/* A tile at the edge, with fewer rows or columns: computed in a full-size buffer. */
+static void multiply_edge(const unit *u, float *c, size_t stride, const void *a, const void *b,
+                          size_t depth, unit_start start, size_t rows, size_t cols)
+{
+    float whole[UNIT_ROWS_MAX * UNIT_COLS_MAX];
+
+    u->multiply(whole, u->cols, a, b, depth, (unit_start){0});
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++)
+            c[i * stride + j] = whole[i * u->cols + j] +
+                                (start.c ? start.c[i * start.stride + j] : 0.0f) +
+                                (start.bias ? start.bias[j] : 0.0f);
+}
+
 /* Rows row .. row+rows-1 of a span times a packed block of B, into columns from `col` on. */
 static void multiply_block(const gemm *g, const span *s, size_t inner, size_t row, size_t rows,
-                           const float *b, size_t col, size_t cols)
+                           const unsigned char *b, size_t col, size_t cols)
 {
-    const size_t depth = least(DEPTH, s->depth - inner);
+    const unit *u = s->unit;
+    const size_t depth = packed_depth(s, inner);
     const int first = s->inner + inner == 0;
 
-    for (size_t j = 0; j < cols; j += COLS)
-        for (size_t i = row; i < row + rows; i += ROWS) {
+    for (size_t j = 0; j < cols; j += u->cols)
+        for (size_t i = row; i < row + rows; i += u->rows) {
             const size_t at = (s->row + i) * g->stride + col + j;
-            const size_t height = least(ROWS, row + rows - i), width = least(COLS, cols - j);
-            const float *start = first ? g->start : g->c;
-            const origin o = {start ? start + at : NULL,
-                              first && g->bias ? g->bias + col + j : NULL, g->stride};
+            const size_t height = least(u->rows, row + rows - i), width = least(u->cols, cols - j);
+            const float *c = first ? g->start : g->c;
+            const unit_start start = {c ? c + at : NULL,
+                                      first && g->bias ? g->bias + col + j : NULL, g->stride};
+            const unsigned char *x = packed_panel(s, inner, i), *y = b + j * depth * u->col_bytes;
 
-            if (height == ROWS && width == COLS)
-                multiply_whole(g->c + at, g->stride, packed_panel(s, inner, i), b + j * depth,
-                               depth, o);
+            if (height == u->rows && width == u->cols)
+                u->multiply(g->c + at, g->stride, x, y, depth, start);
             else
-                multiply_edge(g->c + at, g->stride, packed_panel(s, inner, i), b + j * depth, depth,
-                              o, height, width);
+                multiply_edge(u, g->c + at, g->stride, x, y, depth, start, height, width);
         }
 }
 
@@ -211,70 +184,48 @@ typedef struct tiling {
 /* Size of each of `count` about equal parts of n, rounded up to whole panels. */
 static size_t part(size_t n, size_t count, size_t panel)
 {
-    return divide_up(divide_up(n, count), panel) * panel;
+    return round_up(divide_up(n, count), panel);
 }
 
-static tiling cut_pieces(size_t rows, size_t cols)
+static tiling cut_pieces(const unit *u, size_t rows, size_t cols)
 {
     size_t across = divide_up(cols, PIECE_COLS), down = 1;
     tiling t;
 
     while (across * down < PIECES_WANTED && cols / across >= 2 * PIECE_COLS_MIN)
         across *= 2;
-    while (across * down < PIECES_WANTED && rows / down >= 2 * BLOCK_ROWS)
+    while (across * down < PIECES_WANTED && rows / down >= 2 * u->block_rows)
         down *= 2;
-    while (across * down < PIECES_NEEDED && cols / across >= 4 * COLS)
+    while (across * down < PIECES_NEEDED && cols / across >= 4 * u->cols)
         across *= 2; /* a small C: narrow pieces are slower, but idle threads are worse */
-    t.rows = part(rows, down, ROWS);
-    t.cols = part(cols, across, COLS);
+    t.rows = part(rows, down, u->rows);
+    t.cols = part(cols, across, u->cols);
     t.row_count = divide_up(rows, t.rows);
     t.col_count = divide_up(cols, t.cols);
     return t;
 }
 
-/* Packs a panel of columns of B; weights that are not plain float32 are decoded first. */
-static void pack_columns(float *panel, const gemm *g, size_t inner, size_t depth, size_t col,
-                         size_t count)
+static void multiply_piece(const gemm *g, const span *s, const tiling *t, size_t piece,
+                           unsigned char *b)
 {
-    const kvsi_matrix *w = g->weights;
-    matrix_view v = {g->b.at, g->b.col,
-                     g->b.row}; /* transposed: columns of B are rows of the panel */
-    float decoded[COLS * DEPTH];
-
-    if (!w)
-        v.at += inner * g->b.row + col * g->b.col;
-    else if (w->type == KVSI_F32 && w->paired == 0)
-        v = (matrix_view){(const float *)w->data + col * w->cols + inner, w->cols, 1};
-    else {
-        const unsigned char *row = w->data;
-
-        for (size_t j = 0; j < count; j++)
-            decode_row(decoded + j * DEPTH, w->type,
-                       row + kvsi_matrix_row(w, col + j) * kvsi_dtype_bytes(w->type, w->cols),
-                       inner, depth);
-        v = (matrix_view){decoded, DEPTH, 1};
-    }
-    pack_panel(panel, v, COLS, count, depth);
-}
-
-static void multiply_piece(const gemm *g, const span *s, const tiling *t, size_t piece, float *b)
-{
+    const unit *u = s->unit;
     const size_t row = piece / t->col_count * t->rows, col = piece % t->col_count * t->cols;
     const size_t rows = least(t->rows, s->rows - row), cols = least(t->cols, g->n - col);
+    const unsigned state = u->enter();
 
-    for (size_t inner = 0; inner < s->depth; inner += DEPTH) {
-        const size_t depth = least(DEPTH, s->depth - inner);
-
-        for (size_t j = 0; j < cols; j += COLS)
-            pack_columns(b + j * depth, g, s->inner + inner, depth, col + j, least(COLS, cols - j));
-        for (size_t i = 0; i < rows; i += BLOCK_ROWS)
-            multiply_block(g, s, inner, row + i, least(BLOCK_ROWS, rows - i), b, col, cols);
+    for (size_t inner = 0; inner < s->depth; inner += u->depth) {
+        for (size_t j = 0; j < cols; j += u->cols)
+            pack_columns(u, b + j * packed_depth(s, inner) * u->col_bytes, g, s->inner + inner,
+                         block_depth(s, inner), col + j, least(u->cols, cols - j));
+        for (size_t i = 0; i < rows; i += u->block_rows)
+            multiply_block(g, s, inner, row + i, least(u->block_rows, rows - i), b, col, cols);
     }
+    u->leave(state);
 }
 
 size_t LEVEL(gemm_workspace)(int threads)
 {
-    return (PACKED_A + (size_t)threads * PACKED_B) * sizeof(float);
+    return PACKED_A + (size_t)threads * PACKED_B;
 }
 
 /* C for k = 0, where there is no product: start and bias alone. */
@@ -288,11 +239,20 @@ static void start_only(const gemm *g)
                 (g->start ? g->start[i * g->stride + j] : 0.0f) + (g->bias ? g->bias[j] : 0.0f);
 }
 
+/* Inputs that were rounded to integers keep their values: they are not rounded again. */
+static const unit *choose_unit(const kvsi_context *c, const gemm *g)
+{
+    if (c->precision == KVSI_PRECISION_BF16 && !c->exact &&
+        !(g->weights && kvsi_rounds_inputs(g->weights->type)))
+        return LEVEL(unit_bf16)();
+    return &LEVEL(unit_f32);
+}
+
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
 {
-    float *packed =
-        (float *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
-    float *packed_b = packed + PACKED_A;
+    const unit *u = choose_unit(c, g);
+    unsigned char *packed = c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads);
+    unsigned char *packed_b = packed + PACKED_A;
     size_t span_rows, span_depth;
 
     if (g->m == 0 || g->n == 0)
@@ -301,15 +261,16 @@ void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
         start_only(g);
         return;
     }
-    span_rows = part(g->m, divide_up(g->m, SPAN_ROWS), ROWS);
-    span_depth = PACKED_A / span_rows / DEPTH * DEPTH;
+    span_rows = part(g->m, divide_up(g->m, SPAN_ROWS), u->rows);
+    span_depth = PACKED_A / (span_rows * u->row_bytes) / u->depth * u->depth;
     for (size_t row = 0; row < g->m; row += span_rows)
         for (size_t inner = 0; inner < g->k; inner += span_depth) {
-            const span s = {packed, row, least(span_rows, g->m - row), inner,
-                            least(span_depth, g->k - inner)};
-            const tiling t = cut_pieces(s.rows, g->n);
+            const span s = {u,     packed,
+                            row,   least(span_rows, g->m - row),
+                            inner, least(span_depth, g->k - inner)};
+            const tiling t = cut_pieces(u, s.rows, g->n);
 
-            pack_span(c, g, &s, packed);
+            pack_span(c, g, &s);
             KVSI_PARALLEL_PIECES(c->threads, i, t.row_count * t.col_count) {
                 multiply_piece(g, &s, &t, i, packed_b + kvsi_thread_index() * PACKED_B);
             }

@@ -1,19 +1,17 @@
 /* kernels/cpu/gemm.h - products of large matrices:  C = start + A B, or C += A B.
  *
- * A is packed into panels of ROWS rows, B block by block into panels of COLS columns, so that the
- * inner kernel reads both sequentially.  Work is split by shape alone, and each element of C is
- * summed over k in one fixed order: the bits depend neither on the number of threads nor on m. */
+ * A is packed into panels of rows, B block by block into panels of columns, so that the inner
+ * kernel of the unit (unit.h) reads both sequentially.  Work is split by shape alone, and each
+ * element of C is summed over k in one fixed order: the bits depend neither on the number of
+ * threads nor on m. */
 #ifndef KVSI_KERNELS_CPU_GEMM_H
 #define KVSI_KERNELS_CPU_GEMM_H
 
-#include "kernels/backend.h"
-#include "kernels/cpu/level.h"
+#include "kernels/cpu/unit.h"
 
-/* Element (i, j) is at[i * row + j * col]; one of the strides is 1. */
-typedef struct matrix_view {
-    const float *at;
-    size_t row, col;
-} matrix_view;
+/* In float32 an element of C is a chain of multiply-adds from 0 over each GEMM_DEPTH values of k;
+ * start, or the sum of the blocks before, is added to the block's sum, then the bias. */
+enum { GEMM_DEPTH = 256 };
 
 typedef struct gemm {
     float *c; /* [m, n], rows `stride` apart */

@@ -17,6 +17,9 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
     return step;
 }
 
+typedef int32_t words8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int16_t shorts8 __attribute__((vector_size(16), aligned(2), may_alias));
+
 /* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the
  * lanes. */
 static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
@@ -24,15 +27,13 @@ static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK]
     enum { PAIRS = BLOCK / 4 }; /* in half a block */
     int32_t sums[PAIRS] = {0};
 
-    for (int i = 0; i < BLOCK / 2; i += VEC) {
-        const veci both = *(const veci *)(const void *)(values + 2 * i);
-        const veci even = both << 16 >> 16, odd = both >> 16;
-        const int half = i / PAIRS, at = PAIRS * second + i % PAIRS;
-        int32_t *sum = sums + i % PAIRS;
+    for (int half = 0; half < 2; half++) {
+        const words8 both = *(const words8 *)(const void *)(values + half * BLOCK / 2);
+        const words8 even = both << 16 >> 16, odd = both >> 16;
 
-        *(shorts_of_vec *)&pair->x[half][at] = __builtin_convertvector(even, shorts_of_vec);
-        *(shorts_of_vec *)&pair->x[half + 2][at] = __builtin_convertvector(odd, shorts_of_vec);
-        *(veci *)sum += even + odd;
+        *(shorts8 *)&pair->x[half][PAIRS * second] = __builtin_convertvector(even, shorts8);
+        *(shorts8 *)&pair->x[half + 2][PAIRS * second] = __builtin_convertvector(odd, shorts8);
+        *(words8 *)sums += even + odd;
     }
     for (int j = 0; j < LANES / 2; j++)
         pair->start[LANES / 2 * second + j] = -8 * (sums[2 * j] + sums[2 * j + 1]);
@@ -173,7 +174,7 @@ INLINE void multiply_lanes(kvsi_dtype type, size_t tokens, __m256 *totals, const
         add_pairs(type, tokens, totals, row + whole * step, x + whole, pairs, 0);
 }
 
-/* The sums over the lanes of four vectors, in the order of vec_sum. */
+/* The sums over the lanes of four vectors, in the order of vec_sum with eight lanes. */
 INLINE __m128 sum_lanes(const __m256 t[4])
 {
     __m128 half[4], low, high;
@@ -184,6 +185,11 @@ INLINE __m128 sum_lanes(const __m256 t[4])
     low = _mm_shuffle_ps(half[0], half[1], 0x44) + _mm_shuffle_ps(half[0], half[1], 0xee);
     high = _mm_shuffle_ps(half[2], half[3], 0x44) + _mm_shuffle_ps(half[2], half[3], 0xee);
     return _mm_shuffle_ps(low, high, 0x88) + _mm_shuffle_ps(low, high, 0xdd);
+}
+
+INLINE float sum_one(__m256 t)
+{
+    return _mm_cvtss_f32(sum_lanes((const __m256[4]){t, t, t, t}));
 }
 
 /* One token: four rows at a time, whose lanes are summed together. */
@@ -205,7 +211,7 @@ INLINE void multiply_token(kvsi_dtype type, size_t count, float *sums, const uns
         __m256 total;
 
         multiply_lanes(type, 1, &total, rows + r * bytes, x, cols);
-        sums[r] = vec_sum((vec)total);
+        sums[r] = sum_one(total);
     }
 }
 
@@ -224,7 +230,7 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
         multiply_lanes(type, tokens, totals, rows + r * bytes, x, cols);
 #pragma GCC unroll 4
         for (size_t t = 0; t < tokens; t++)
-            sums[r * tokens + t] = vec_sum((vec)totals[t]);
+            sums[r * tokens + t] = sum_one(totals[t]);
     }
 }
 

@@ -49,7 +49,7 @@ void LEVEL(linear_many)(kvsi_context *c, float *y, const float *x, const kvsi_ma
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                            size_t n, const float *residual)
 {
-    if (LEVEL(gemv_suits)(c, w, n))
+    if (c->precision == KVSI_PRECISION_F32 && LEVEL(gemv_suits)(c, w, n))
         LEVEL(linear_gemv)(c, y, x, w, n, residual);
     else
         LEVEL(linear_many)(c, y, x, w, n, residual);

@@ -10,8 +10,11 @@
 
 #include <string.h>
 
-/* The inner kernel holds ROWS x VECTORS vectors of sums; a panel of weights has COLS columns. */
-enum { ROWS = 4, VECTORS = 2, COLS = VECTORS * VEC };
+/* The inner kernel holds ROWS x VECTORS vectors of LANES sums; a panel of weights has COLS
+ * columns. */
+enum { LANES = 8, ROWS = 4, VECTORS = 2, COLS = VECTORS * LANES };
+
+typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 /* Inputs per unpacked panel of weights, and columns per piece: both stay in the caches. */
 enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
@@ -94,7 +97,7 @@ static void unpack_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
         else
             unpack_block(values[j], KVSI_Q4_0, at);
     }
-    transpose((float *)out->w, COLS, (const float *)values, BLOCK / 2, COLS, BLOCK / 2);
+    transpose(out->w, COLS, values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
 /* A panel: columns col .. col+count-1, blocks from `first` on; missing columns are 0. */
@@ -108,7 +111,7 @@ static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, si
 /* ---- the inner kernel ---- */
 
 typedef struct tile {
-    vec c[ROWS][VECTORS];
+    floats8 c[ROWS][VECTORS];
 } tile;
 
 INLINE __m256i load_words(const void *at)
@@ -139,7 +142,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
 
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++) {
-            w[j] = load_words(b->w[p][j * VEC]);
+            w[j] = load_words(b->w[p][j * LANES]);
             __asm__("" : "+x"(w[j])); /* keep it in a register */
         }
 #pragma GCC unroll 16
@@ -168,8 +171,8 @@ __attribute__((noinline)) static void multiply_tile(tile *t, const input_block *
         for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                t->c[i][j] += (vec)_mm256_cvtepi32_ps(sums[i][j]) *
-                              (vec_load(b[k].factor + j * VEC) * a[k].step[i]);
+                t->c[i][j] += (floats8)_mm256_cvtepi32_ps(sums[i][j]) *
+                              (*(const floats8 *)(b[k].factor + j * LANES) * a[k].step[i]);
     }
 }
 

@@ -22,7 +22,7 @@ static size_t workspace_bytes(const kvsi_limits *limits, int threads)
 extern const kvsi_ops LEVEL(ops);
 
 const kvsi_ops LEVEL(ops) = {
-    .name = LEVEL_NAME,
+    .name = KVSI_LEVEL_NAME,
     KVSI_HOST_MEMORY,
     .workspace_bytes = workspace_bytes,
 #define OPERATION(name, parameters, arguments, work) .name = LEVEL(name),

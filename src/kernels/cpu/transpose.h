@@ -1,12 +1,14 @@
-/* kernels/cpu/transpose.h - to[c * ldt + r] = from[r * ldf + c], four by four. */
+/* kernels/cpu/transpose.h - to[c * ldt + r] = from[r * ldf + c], four by four; for values of any
+ * type of 32 bits. */
 #ifndef KVSI_KERNELS_CPU_TRANSPOSE_H
 #define KVSI_KERNELS_CPU_TRANSPOSE_H
 
 #include "kernels/cpu/vector.h"
 
+typedef float any_float __attribute__((may_alias));
 typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-INLINE void transpose_4x4(float *to, size_t ldt, const float *from, size_t ldf)
+INLINE void transpose_4x4(any_float *to, size_t ldt, const any_float *from, size_t ldf)
 {
     const vec4 a = *(const vec4 *)from, b = *(const vec4 *)(from + ldf);
     const vec4 c = *(const vec4 *)(from + 2 * ldf), d = *(const vec4 *)(from + 3 * ldf);
@@ -23,7 +25,7 @@ INLINE void transpose_4x4(float *to, size_t ldt, const float *from, size_t ldf)
 
 typedef float vec2 __attribute__((vector_size(8), aligned(4), may_alias));
 
-INLINE void transpose_2x4(float *to, size_t ldt, const float *from, size_t ldf)
+INLINE void transpose_2x4(any_float *to, size_t ldt, const any_float *from, size_t ldf)
 {
     const vec4 a = *(const vec4 *)from, b = *(const vec4 *)(from + ldf);
     const vec4 low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
@@ -35,9 +37,11 @@ INLINE void transpose_2x4(float *to, size_t ldt, const float *from, size_t ldf)
     *(vec2 *)(to + 3 * ldt) = __builtin_shufflevector(high, high, 2, 3);
 }
 
-INLINE void transpose(float *restrict to, size_t ldt, const float *restrict from, size_t ldf,
+INLINE void transpose(void *restrict target, size_t ldt, const void *restrict source, size_t ldf,
                       size_t rows, size_t cols)
 {
+    const any_float *from = source;
+    any_float *to = target;
     size_t r = 0;
 
     for (; r + 4 <= rows; r += 4) {

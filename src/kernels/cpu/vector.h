@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __AVX2__
+#ifdef KVSI_VEC_BYTES
+#define VEC_BYTES KVSI_VEC_BYTES /* other than the flags of the level imply */
+#elif defined __AVX2__
 #define VEC_BYTES 32
 #else
 #define VEC_BYTES 16

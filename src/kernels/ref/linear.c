@@ -16,7 +16,7 @@ real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
 }
 
 /* Input i as it is multiplied: rounded if the weights are integers (for each value again). */
-static double input(const real *x, size_t i, kvsi_dtype weights)
+static double input(const kvsi_context *c, const real *x, size_t i, kvsi_dtype weights)
 {
     const size_t from = i / KVSI_ROUND_BLOCK * KVSI_ROUND_BLOCK;
     float block[KVSI_ROUND_BLOCK];
@@ -24,11 +24,18 @@ static double input(const real *x, size_t i, kvsi_dtype weights)
     float step;
 
     if (!kvsi_rounds_inputs(weights))
-        return (double)x[i];
+        return kvsi_ref_operand(c, x[i]);
     for (size_t j = 0; j < KVSI_ROUND_BLOCK; j++)
         block[j] = (float)x[from + j];
     step = kvsi_round_block(whole, block);
     return (double)whole[i - from] * (double)step;
+}
+
+static double weight(const kvsi_context *c, const kvsi_matrix *w, size_t row, size_t col)
+{
+    const real value = kvsi_ref_weight(w, row, col);
+
+    return kvsi_rounds_inputs(w->type) ? (double)value : kvsi_ref_operand(c, value);
 }
 
 void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w,
@@ -36,7 +43,6 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
 {
     const size_t stride = kvsi_matrix_stride(w);
 
-    (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t o = 0; o < w->rows; o++) {
             const size_t row = kvsi_matrix_row(w, o);
@@ -45,7 +51,7 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
             if (residual)
                 sum += (double)residual[t * stride + o];
             for (size_t i = 0; i < w->cols; i++)
-                sum += input(x + t * w->cols, i, w->type) * (double)kvsi_ref_weight(w, row, i);
+                sum += input(c, x + t * w->cols, i, w->type) * weight(c, w, row, i);
             y[t * stride + o] = (real)sum;
         }
     if (w->next)
@@ -58,12 +64,12 @@ void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
 {
     const real *weights = w->data;
 
-    (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < w->cols; i++) {
             double sum = add ? (double)d_x[t * w->cols + i] : 0;
             for (size_t o = 0; o < w->rows; o++)
-                sum += (double)d_y[t * w->rows + o] * (double)weights[o * w->cols + i];
+                sum += kvsi_ref_operand(c, d_y[t * w->rows + o]) *
+                       kvsi_ref_operand(c, weights[o * w->cols + i]);
             d_x[t * w->cols + i] = (real)sum;
         }
 }
@@ -71,12 +77,12 @@ void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
 void kvsi_ref_linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, const real *x,
                                      size_t n, size_t rows, size_t cols)
 {
-    (void)c;
     for (size_t o = 0; o < rows; o++)
         for (size_t i = 0; i < cols; i++) {
             double sum = 0;
             for (size_t t = 0; t < n; t++)
-                sum += (double)d_y[t * rows + o] * (double)x[t * cols + i];
+                sum +=
+                    kvsi_ref_operand(c, d_y[t * rows + o]) * kvsi_ref_operand(c, x[t * cols + i]);
             d_w[o * cols + i] += (real)sum;
         }
 }

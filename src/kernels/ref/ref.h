@@ -6,6 +6,9 @@
 
 #include "kernels/backend.h"
 
+#include <math.h>
+#include <string.h>
+
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
 
 /* One value of a matrix of any type. */
@@ -15,12 +18,12 @@ static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
                                      : kvsi_ref_decoded(w, row, col);
 }
 
-/* An operand of a product, in the precision of the context. */
+/* An operand of a product in the precision of the context. */
 static inline double kvsi_ref_operand(const kvsi_context *c, double x)
 {
-    return c->precision == KVSI_PRECISION_BF16
-               ? (double)kvsi_bf16_to_float(kvsi_float_to_bf16((float)x))
-               : x;
+    return c->precision == KVSI_PRECISION_F32 || c->exact
+               ? x
+               : (double)kvsi_bf16_to_float(kvsi_float_to_bf16((float)x));
 }
 
 #define OPERATION(name, parameters, arguments, work) void kvsi_ref_##name parameters;
