@@ -189,7 +189,9 @@ static int is_configuration(const struct dirent *entry)
     return ending && strcmp(ending, ".json") == 0;
 }
 
-void golden_expect_all(kvs_runtime *rt, const golden_limits *limits)
+typedef void golden_visit(const golden *g, const kvs_model *model, const void *user);
+
+static void visit_all(kvs_runtime *rt, golden_visit *visit, const void *user)
 {
     struct dirent **entries;
     char path[1024];
@@ -206,10 +208,36 @@ void golden_expect_all(kvs_runtime *rt, const golden_limits *limits)
         *strrchr(entries[i]->d_name, '.') = '\0';
         golden_open(&g, entries[i]->d_name);
         model = golden_model(&g, rt);
-        golden_expect(&g, model, limits);
+        visit(&g, model, user);
         kvs_model_free(model);
         golden_close(&g);
         free(entries[i]);
     }
     free(entries);
+}
+
+static void visit_limits(const golden *g, const kvs_model *model, const void *user)
+{
+    golden_expect(g, model, user);
+}
+
+void golden_expect_all(kvs_runtime *rt, const golden_limits *limits)
+{
+    visit_all(rt, visit_limits, limits);
+}
+
+typedef struct checker {
+    golden_check *check;
+} checker;
+
+static void visit_check(const golden *g, const kvs_model *model, const void *user)
+{
+    const checker *c = user;
+
+    c->check(model, &g->batch, g->drops ? &g->dropout : NULL, g->name);
+}
+
+void golden_each(kvs_runtime *rt, golden_check *check)
+{
+    visit_all(rt, visit_check, &(checker){check});
 }

@@ -12,4 +12,9 @@ typedef struct golden_limits {
 /* Compares logits, loss and gradients of every case with the golden ones. */
 void golden_expect_all(kvs_runtime *rt, const golden_limits *limits);
 
+/* Calls `check` with the model and the batch of every case; dropout NULL = none. */
+typedef void golden_check(const kvs_model *model, const kvs_batch *batch,
+                          const support_dropout *dropout, const char *name);
+void golden_each(kvs_runtime *rt, golden_check *check);
+
 #endif

@@ -60,6 +60,13 @@ cmp exact1/ckpt/latest/optimizer.safetensors resumed/ckpt/latest/optimizer.safet
     fail "resumed: different moments"
 "$KVSHIFT" inspect --check resumed/ckpt/latest >out || fail "the checkpoint: $(cat out)"
 
+# The same in bf16.
+"$KVSHIFT" train "${exact[@]}" --precision bf16 --out bf1 >out
+ranks 4 "$KVSHIFT" train "${exact[@]}" --precision bf16 --steps 20 --shard parameters --out bf4 >out
+ranks 2 "$KVSHIFT" train "${exact[@]}" --precision bf16 --shard gradients --resume --out bf4 >out
+cmp bf1/model.safetensors bf4/model.safetensors || fail "bf16, resumed: different bits"
+! cmp -s bf1/model.safetensors exact1/model.safetensors || fail "bf16 has the weights of f32"
+
 # Saved by 4 ranks, resumed by 1 and by 3.
 for count in 1 3; do
     rm -rf moved
@@ -101,6 +108,8 @@ refused 2 "deterministic runs have 1, 2 or 4 ranks, here are 3" -np 3 "${run[@]}
 refused 2 "unknown option '--lrr'" -np 2 "${run[@]}" --lrr 1
 refused 2 "rank 1: train lr is 0.002 here, 0.003 on rank 0" \
     -np 1 "${run[@]}" : -np 1 "${run[@]}" --lr 2e-3
+refused 2 "rank 1: train precision is \"bf16\" here, \"f32\" on rank 0" \
+    -np 1 "${run[@]}" : -np 1 "${run[@]}" --precision bf16
 refused 2 "rank 1: run shard is \"optimizer\" here, \"none\" on rank 0" \
     -np 1 "${run[@]}" : -np 1 "${run[@]}" --shard optimizer
 refused 1 "rank 0: 'one' already holds a run" -np 2 "${run[@]}" --out one

@@ -221,14 +221,37 @@ grep -q "option '--shift-lr' is 0.02, but the run in 'rates' has 0.01" err || fa
 "$KVSHIFT" train "${small[@]}" --steps 5 --shift-decay 0.5 --resume --quiet --out rates >/dev/null
 head -1 rates/train.jsonl | grep -q '"shift_lr":0.01,' || fail "$(head -1 rates/train.jsonl)"
 
-# Divergence: the error names the step, the first bad value and the checkpoint to return to.
+# The precision is recorded, changes the weights, and a resumed run keeps it.
+"$KVSHIFT" train "${small[@]}" --steps 8 --precision bf16 --out bf16 --quiet >/dev/null
+! cmp -s once/model.safetensors bf16/model.safetensors || fail "bf16 has the weights of f32"
+head -1 bf16/train.jsonl | grep -q '"precision":"bf16"' || fail "$(head -1 bf16/train.jsonl)"
+grep -q '^precision = "bf16"' bf16/config.resolved.toml || fail "$(cat bf16/config.resolved.toml)"
+"$KVSHIFT" train "${small[@]}" --steps 5 --precision bf16 --out halves --checkpoint-every 5 --quiet \
+    >/dev/null
 code=0
-"$KVSHIFT" train "${small[@]}" --layers 2 --steps 100 --lr 300 --warmup 0 --clip 0 \
-    --checkpoint-every 1 --keep 1 --quiet --out diverged >out 2>err || code=$?
-[[ $code == 1 ]] || fail "a run that diverges exits $code: $(cat err)"
-grep -Eq '^kvshift: step [0-9]+ diverged: loss .*, gradient norm .*, first in .*rate \(now 300\)' err ||
-    fail "a run that diverges prints: $(cat err)"
-[[ ! -e diverged/model.safetensors ]] || fail "a run that diverged leaves a model"
+"$KVSHIFT" train "${small[@]}" --steps 8 --precision f32 --resume --quiet --out halves >out 2>err ||
+    code=$?
+[[ $code == 2 ]] || fail "another precision exits $code"
+[[ $(cat err) == "kvshift: option '--precision' is f32, but the run in 'halves' has bf16" ]] ||
+    fail "$(cat err)"
+"$KVSHIFT" train "${small[@]}" --steps 8 --resume --quiet --out halves >/dev/null
+cmp bf16/model.safetensors halves/model.safetensors || fail "a resumed bf16 run has different weights"
+code=0
+"$KVSHIFT" train "${small[@]}" --precision f16 >out 2>err || code=$?
+[[ $code == 2 && $(cat err) == "kvshift: option '--precision': expected f32 or bf16, found 'f16'" ]] ||
+    fail "an unknown precision exits $code: $(cat err)"
+
+# Divergence: the error names the step, the first bad value and the checkpoint to return to.
+for precision in f32 bf16; do
+    code=0
+    "$KVSHIFT" train "${small[@]}" --layers 2 --steps 100 --lr 300 --warmup 0 --clip 0 \
+        --precision $precision --checkpoint-every 1 --keep 1 --quiet --out "diverged-$precision" \
+        >out 2>err || code=$?
+    [[ $code == 1 ]] || fail "a run that diverges exits $code: $(cat err)"
+    grep -Eq '^kvshift: step [0-9]+ diverged: loss .*, gradient norm .*, first in .*rate \(now 300\)' \
+        err || fail "a run that diverges prints: $(cat err)"
+    [[ ! -e diverged-$precision/model.safetensors ]] || fail "a run that diverged leaves a model"
+done
 
 # Reports.
 "$KVSHIFT" report "runs/it's one" stopped --json report.json >out

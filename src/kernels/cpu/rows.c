@@ -1,10 +1,12 @@
 /* Small operations on whole arrays and rows. */
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/host.h"
 #include "parallel/threads.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { PIECE_VALUES = 1 << 14 }; /* a multiple of 4: dropout draws four words at a time */
 
@@ -44,37 +46,18 @@ void LEVEL(add)(kvsi_context *c, float *y, const float *x, size_t count)
     }
 }
 
-typedef uint32_t vecu __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
-typedef uint16_t halves __attribute__((vector_size(VEC_BYTES / 2), aligned(2), may_alias));
-
-/* The upper 16 bits are those of kvsi_float_to_bf16, the lower ones are 0. */
-INLINE vecu round_upper(vec x)
-{
-    const vecu bits = (vecu)x, even = bits >> 16 & 1;
-    const vecu is_nan = (vecu)(x != x);
-
-    return ((is_nan & (bits | 0x400000)) | (~is_nan & (bits + 0x7fff + even))) & 0xffff0000;
-}
-
 void LEVEL(round_bf16)(kvsi_context *c, float *x, uint16_t *kept, size_t count)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
-        const size_t end = end_of_piece(i, count);
-        size_t at = i * PIECE_VALUES;
+        float *restrict values = x;
+        uint16_t *restrict halves = kept;
 
-        for (; at + VEC <= end; at += VEC) {
-            const vecu rounded = round_upper(vec_load(x + at));
+        for (size_t at = i * PIECE_VALUES; at < end_of_piece(i, count); at++) {
+            const uint32_t bits = bf16_bits(values[at]) & 0xffff0000;
 
-            vec_store(x + at, (vec)rounded);
-            if (kept)
-                *(halves *)(kept + at) = __builtin_convertvector(rounded >> 16, halves);
-        }
-        for (; at < end; at++) {
-            const uint16_t bits = kvsi_float_to_bf16(x[at]);
-
-            x[at] = kvsi_bf16_to_float(bits);
-            if (kept)
-                kept[at] = bits;
+            memcpy(&values[at], &bits, sizeof bits);
+            if (halves)
+                halves[at] = (uint16_t)(bits >> 16);
         }
     }
 }
@@ -82,14 +65,14 @@ void LEVEL(round_bf16)(kvsi_context *c, float *x, uint16_t *kept, size_t count)
 void LEVEL(widen_bf16)(kvsi_context *c, float *x, const uint16_t *kept, size_t count)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
-        const size_t end = end_of_piece(i, count);
-        size_t at = i * PIECE_VALUES;
+        float *restrict values = x;
+        const uint16_t *restrict halves = kept;
 
-        for (; at + VEC <= end; at += VEC)
-            vec_store(x + at,
-                      (vec)(__builtin_convertvector(*(const halves *)(kept + at), vecu) << 16));
-        for (; at < end; at++)
-            x[at] = kvsi_bf16_to_float(kept[at]);
+        for (size_t at = i * PIECE_VALUES; at < end_of_piece(i, count); at++) {
+            const uint32_t bits = (uint32_t)halves[at] << 16;
+
+            memcpy(&values[at], &bits, sizeof bits);
+        }
     }
 }
 

@@ -6,9 +6,6 @@
 
 #include "kernels/backend.h"
 
-#include <math.h>
-#include <string.h>
-
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
 
 /* One value of a matrix of any type. */
