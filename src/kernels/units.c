@@ -211,7 +211,7 @@ void kvsi_unit_run(const kvsi_unit *unit, int threads, double *sums, size_t part
 
 /* ---- what the levels use ---- */
 
-enum { ANY = KVSI_DTYPES };
+#define ANY KVSI_DTYPES
 
 /* unit.c and linear_int16.c decide; this table says how.  The first row counts whose unit this
  * processor has; rows without a level are for all that have none. */

@@ -238,8 +238,8 @@ static void linear_matches(void **state)
         for (size_t j = 0; j < ARRAY_SIZE(dims); j++)
             for (size_t k = 0; k < ARRAY_SIZE(dims); k++)
                 check_linear(row_counts[i], dims[j], dims[k]);
-    check_linear(300, 70, 530);  /* several pieces */
-    check_linear(70, 1100, 50);  /* several blocks of depth */
+    check_linear(300, 70, 530); /* several pieces */
+    check_linear(70, 1100, 50); /* several blocks of depth */
     check_linear(9, 1100, 3);
     check_linear(4080, 7, 1300); /* several spans of depth */
     check_linear(9, 5, 4200);    /* several spans of rows */
