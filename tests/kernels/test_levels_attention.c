@@ -268,9 +268,12 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
         kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, s->sliding_window,
         s->dropout, s->scores, (int)precision);
     levels_check_in(precision, tolerance, attention_forward, s, &limits, what);
+    levels_compare_amx(precision, attention_forward, s, &limits, what);
     limits.training = 1;
-    if (!s->cached)
-        levels_check_in(precision, tolerance, attention_backward, s, &limits, what);
+    if (s->cached)
+        return;
+    levels_check_in(precision, tolerance, attention_backward, s, &limits, what);
+    levels_compare_amx(precision, attention_backward, s, &limits, what);
 }
 
 static void check_shape(const shape *s)

@@ -109,6 +109,17 @@ INLINE float exp_one(float x)
     return vec_exp(vec_all(x))[0];
 }
 
+/* x * y + z, rounded once at levels with FMA.  Left to itself, the compiler may vectorize the products
+ * of a loop of scalars and add them without FMA, depending on the level. */
+INLINE float multiply_add_one(float x, float y, float z)
+{
+#ifdef __FMA__
+    return __builtin_fmaf(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+
 /* sum_i x[i] * y[i], in four running sums that are added at the end */
 INLINE float dot(const float *x, const float *y, size_t n)
 {
@@ -122,7 +133,7 @@ INLINE float dot(const float *x, const float *y, size_t n)
     for (; i + VEC <= n; i += VEC)
         sums[0] += vec_load(x + i) * vec_load(y + i);
     for (; i < n; i++)
-        rest += x[i] * y[i];
+        rest = multiply_add_one(x[i], y[i], rest);
     return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
 }
 
