@@ -157,7 +157,15 @@ static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
 
 static kvs_status make(bench *b, kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
-    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* enough for products */
+    const kvsi_limits smallest = {.tokens = 1,
+                                  .sequences = 1,
+                                  .head_rows = 1,
+                                  .dim = 1,
+                                  .heads = 1,
+                                  .kv_heads = 1,
+                                  .head_size = 1,
+                                  .ffn = 1,
+                                  .vocab = 1}; /* enough for products */
     size_t x = 0, y = 0, w = 0;
 
     for (size_t i = 0; i < m->gemms; i++) {

@@ -130,6 +130,7 @@ typedef struct kvsi_attention {
     size_t sequences;
     const kvsi_span *spans; /* [sequences] */
     size_t tokens;          /* rows in the batch */
+    int training;           /* there is a backward pass; sequences have no cache */
 } kvsi_attention;
 
 /* A linear layer may use one order of summation for up to this many rows (gemv) and another one for
@@ -176,6 +177,7 @@ typedef struct kvsi_limits {
     size_t ffn, vocab;                      /* vocab = number of logits */
     size_t shift_params;                    /* most parameters per head */
     int training;
+    kvsi_precision precision;
 } kvsi_limits;
 
 typedef struct kvsi_ops kvsi_ops;

@@ -127,6 +127,7 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
         .sequences = pass->sequences,
         .spans = pass->spans,
         .tokens = pass->tokens,
+        .training = pass->limits.training,
     };
     size_t column = 0;
 

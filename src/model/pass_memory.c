@@ -80,6 +80,7 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .vocab = kvsi_pass_logit_count(c),
         .shift_params = shift_params(c, most.head_size, limits->training),
         .training = limits->training,
+        .precision = limits->precision,
     };
 }
 

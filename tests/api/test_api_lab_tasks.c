@@ -264,7 +264,7 @@ static void test_perplexity(void **state)
     options.starts = past;
     expect_invalid("text 1", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
     options.starts = starts;
-    options.cache = KVS_DTYPE_Q8_0;
+    options.cache = KVS_DTYPE_Q4_0;
     expect_invalid("", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
     options.cache = KVS_DTYPE_F32;
     options.reference = api_model;

@@ -31,7 +31,7 @@ done
 tiny=(train --model tiny --batch 4 --length 128 --steps 5)
 
 "$KVSHIFT" bench "${tiny[@]}" --shift none >out
-grep -q '^model       tiny, shift none, 4 x 128 tokens' out || fail "train prints: $(cat out)"
+grep -q '^model       tiny, shift none, f32, 4 x 128 tokens' out || fail "train prints: $(cat out)"
 ! grep -q unshifted out || fail "unshifted results without a shift: $(cat out)"
 "$KVSHIFT" bench "${tiny[@]}" --shift kv --profile --json >kv.json
 "$KVSHIFT" bench "${tiny[@]}" --shift none --threads 1 --json >none.json

@@ -212,6 +212,8 @@ static void caches_keep_their_type(void **state)
     assert_int_equal(copy->state.cache, KVSI_F16);
     kvs_session_free(copy);
     options.cache = KVS_DTYPE_Q8_0;
+    assert_int_equal(kvs_session_copy(&copy, halves, 5, &options, &err), KVS_E_UNSUPPORTED);
+    options.cache = KVS_DTYPE_Q4_0;
     assert_int_equal(kvs_session_copy(&copy, halves, 5, &options, &err), KVS_E_INVALID);
     kvs_session_free(halves);
 }

@@ -20,18 +20,19 @@
 /* ---- workspace ---- */
 
 /* Floats of one thread's scratch. */
-static size_t scratch_size(size_t head_size)
+static size_t scratch_size(const unit *u, size_t head_size)
 {
     const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 3 * head_size * KEYS + 2 * ROWS * KEYS +
                           ROWS * whole_channels(head_size) + 2 * ROWS + KEYS;
 
-    return (floats + 15) / 16 * 16 + LEVEL(attention_packed_scratch)(head_size) / sizeof(float);
+    return (floats + 15) / 16 * 16 + LEVEL(attention_packed_scratch)(u, head_size) / sizeof(float);
 }
 
 /* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
-    size_t scratch, taps, q, k, v, k_by_key, v_by_channel, forward_end;
-    size_t k_by_channel, v_by_key, d_params, d_q, d_k, d_v, d_out, delta, logsum, end;
+    size_t scratch, taps, q, k, v, forward_end;
+    size_t k_by_key, k_by_channel, v_by_key, v_by_channel, d_params, d_q, d_k, d_v, d_out, delta,
+        logsum, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -42,25 +43,25 @@ static size_t take(size_t *used, size_t floats)
     return at;
 }
 
-static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
+/* `u` is the unit for packed operands, or NULL. */
+static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
                       size_t head_size, size_t params, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
-    const size_t packed =
-        packed_tiles(tokens, kv_heads) * packed_tile_bytes(head_size) / sizeof(float);
+    const size_t packed = u ? packed_tiles(tokens, kv_heads) * packed_tile_bytes(u, head_size) : 0;
     size_t used = 0;
     plan p;
 
-    p.scratch = take(&used, (size_t)threads * scratch_size(head_size));
+    p.scratch = take(&used, (size_t)threads * scratch_size(u, head_size));
     p.taps = take(&used, (heads + 2 * kv_heads) * KVSI_TAPS_MAX * head_size);
     p.q = take(&used, q);
     p.k = take(&used, k);
     p.v = take(&used, k);
-    p.k_by_key = take(&used, packed);
-    p.v_by_channel = take(&used, packed);
     p.forward_end = used;
-    p.k_by_channel = take(&used, packed);
-    p.v_by_key = take(&used, packed);
+    p.k_by_key = take(&used, packed / sizeof(float));
+    p.k_by_channel = take(&used, packed / sizeof(float));
+    p.v_by_key = take(&used, packed / sizeof(float));
+    p.v_by_channel = take(&used, packed / sizeof(float));
     p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
@@ -72,10 +73,19 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
     return p;
 }
 
+/* The unit for packed operands of a training pass; NULL = vectors of float32. */
+static const unit *packed_unit(const kvsi_context *c)
+{
+    const unit *u = LEVEL(unit_of)(c, KVSI_F32);
+
+    return u == &LEVEL(unit_f32) ? NULL : u;
+}
+
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
-    const plan p = make_plan(l->tokens, l->sequences, l->heads, l->kv_heads, l->head_size,
-                             l->shift_params, threads);
+    const kvsi_context c = {.precision = l->precision};
+    const plan p = make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences,
+                             l->heads, l->kv_heads, l->head_size, l->shift_params, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
@@ -83,9 +93,9 @@ size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
 {
     const size_t params = kvsi_shift_params(a);
-    const plan p =
-        make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params, c->threads);
-    const unit *u = LEVEL(unit_of)(c, KVSI_F32);
+    const unit *u = a->training ? packed_unit(c) : NULL;
+    const plan p = make_plan(u, a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size,
+                             params, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -102,7 +112,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .d_params = (double *)(base + p.d_params),
         .params = params,
         .scratch = base + p.scratch,
-        .unit = u == &LEVEL(unit_f32) ? NULL : u,
+        .unit = u,
         .k_by_key = (unsigned char *)(base + p.k_by_key),
         .k_by_channel = (unsigned char *)(base + p.k_by_channel),
         .v_by_key = (unsigned char *)(base + p.v_by_key),
@@ -112,7 +122,8 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
 
 scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
 {
-    float *at = w->scratch + kvsi_thread_index() * scratch_size(head_size);
+    const unit *u = w->unit;
+    float *at = w->scratch + kvsi_thread_index() * scratch_size(u, head_size);
     scratch s;
 
     s.d_taps = (double *)at;
@@ -126,8 +137,8 @@ scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
     s.top = s.out + ROWS * whole_channels(head_size);
     s.sum = s.top + ROWS;
     s.keep = s.sum + ROWS;
-    s.packed = (unsigned char *)(at + scratch_size(head_size)) -
-               LEVEL(attention_packed_scratch)(head_size);
+    s.packed = (unsigned char *)(at + scratch_size(u, head_size)) -
+               LEVEL(attention_packed_scratch)(u, head_size);
     return s;
 }
 

@@ -17,27 +17,29 @@ typedef struct packed_rows {
     float *product, *d_q;                 /* [ROWS, whole_channels] */
 } packed_rows;
 
-static packed_rows rows_in(unsigned char *memory, size_t head_size)
+static packed_rows rows_in(const unit *u, unsigned char *memory, size_t head_size)
 {
     const size_t channels = whole_channels(head_size);
-    const size_t bytes = ROWS * channels * UNIT_BYTES_MAX;
+    const size_t left = ROWS * channels * u->row_bytes, right = ROWS * channels * u->col_bytes;
     packed_rows r;
 
     r.q_left = memory;
-    r.d_out_left = r.q_left + bytes;
-    r.q_right = r.d_out_left + bytes;
-    r.d_out_right = r.q_right + bytes;
-    r.scores_left = r.d_out_right + bytes;
-    r.product = (float *)(r.scores_left + ROWS * ROWS * UNIT_BYTES_MAX);
+    r.d_out_left = r.q_left + left;
+    r.q_right = r.d_out_left + left;
+    r.d_out_right = r.q_right + right;
+    r.scores_left = r.d_out_right + right;
+    r.product = (float *)(r.scores_left + ROWS * ROWS * u->row_bytes);
     r.d_q = r.product + ROWS * channels;
     return r;
 }
 
-size_t LEVEL(attention_packed_scratch)(size_t head_size)
+size_t LEVEL(attention_packed_scratch)(const unit *u, size_t head_size)
 {
-    const packed_rows r = rows_in(NULL, head_size);
+    const size_t channels = whole_channels(head_size);
 
-    return whole((size_t)(uintptr_t)(r.d_q + ROWS * whole_channels(head_size)), 64);
+    return u ? ROWS * (2 * channels * (u->row_bytes + u->col_bytes) + ROWS * u->row_bytes +
+                       2 * channels * sizeof(float))
+             : 0;
 }
 
 /* A tile of one of the packed arrays; `key` is a multiple of KEYS. */
@@ -46,7 +48,7 @@ static unsigned char *tile_at(unsigned char *packed, const head_view *h, size_t 
     const size_t first = h->span->start / PACKED_LENGTH_MIN * h->a->kv_heads +
                          h->span->len / PACKED_LENGTH_MIN * h->kv_head;
 
-    return packed + (first + key / KEYS) * packed_tile_bytes(h->head_size);
+    return packed + (first + key / KEYS) * packed_tile_bytes(h->unit, h->head_size);
 }
 
 /* ---- packing and products ---- */
@@ -121,13 +123,14 @@ void LEVEL(attention_pack_rows)(const scratch *s, const head_view *h, size_t row
 {
     const size_t d = h->head_size;
 
-    pack_left(h->unit, rows_in(s->packed, d).q_left, (matrix_view){h->q + row * d, d, 1}, m, d);
+    pack_left(h->unit, rows_in(h->unit, s->packed, d).q_left, (matrix_view){h->q + row * d, d, 1},
+              m, d);
 }
 
 void LEVEL(attention_packed_scores)(const work *w, const scratch *s, const head_view *h, size_t m,
                                     size_t key, size_t n)
 {
-    multiply(h->unit, s->scores, KEYS, rows_in(s->packed, h->head_size).q_left,
+    multiply(h->unit, s->scores, KEYS, rows_in(h->unit, s->packed, h->head_size).q_left,
              tile_at(w->k_by_key, h, key), m, n, h->head_size, 0);
 }
 
@@ -135,7 +138,7 @@ void LEVEL(attention_packed_values)(const work *w, const scratch *s, const head_
                                     size_t key, size_t n)
 {
     const size_t d = h->head_size, keys = keys_of_tile(h, key);
-    unsigned char *left = rows_in(s->packed, d).scores_left;
+    unsigned char *left = rows_in(h->unit, s->packed, d).scores_left;
 
     /* The tile was packed with all its keys; the rows attend to the first n of them. */
     for (size_t i = 0; n < keys && i < m; i++)
@@ -176,7 +179,7 @@ static void backward_rows(const work *w, const scratch *s, const head_view *h, s
     const size_t d = h->head_size, stride = whole_channels(d), first = h->q_at / d + row;
     const size_t k_at = k_offset(h->a, h->span, h->kv_head), keys = last_key(h, row + m - 1) + 1;
     const float *q = h->q + row * d, *d_out = w->d_out + first * d;
-    const packed_rows r = rows_in(s->packed, d);
+    const packed_rows r = rows_in(h->unit, s->packed, d);
     const unit *u = h->unit;
 
     pack_left(u, r.q_left, (matrix_view){q, d, 1}, m, d);

@@ -8,14 +8,13 @@
  *     v_by_key      d_out v^T     backward
  *     k_by_channel  d_scores k^   backward
  *
+ * Only training uses them: scores and prompts without a cache have the bits of those with one.
  * The other operands belong to a block of rows and are packed into the thread's scratch.  Softmax,
  * masks and dropout are those of float32, on scores in float32. */
 #ifndef KVSI_KERNELS_CPU_ATTENTION_PACKED_H
 #define KVSI_KERNELS_CPU_ATTENTION_PACKED_H
 
 #include "kernels/cpu/attention.h"
-
-enum { UNIT_BYTES_MAX = 6 }; /* per packed value */
 
 /* Sequences below this length are computed in float32: they would mostly multiply padding. */
 enum { PACKED_LENGTH_MIN = KEYS / 2 };
@@ -27,9 +26,9 @@ static inline size_t packed_tiles(size_t tokens, size_t kv_heads)
     return tokens / PACKED_LENGTH_MIN * kv_heads;
 }
 
-static inline size_t packed_tile_bytes(size_t head_size)
+static inline size_t packed_tile_bytes(const unit *u, size_t head_size)
 {
-    return KEYS * whole_channels(head_size) * UNIT_BYTES_MAX;
+    return KEYS * whole_channels(head_size) * u->col_bytes;
 }
 
 /* Whether this sequence is computed with packed operands; sequences with a cache are not. */
@@ -39,8 +38,8 @@ static inline int packed_suits(const unit *u, const kvsi_attention *a, const kvs
            whole_channels(a->head_size) <= u->depth;
 }
 
-/* Bytes of scratch.packed. */
-size_t LEVEL(attention_packed_scratch)(size_t head_size);
+/* Bytes of scratch.packed; 0 without a unit. */
+size_t LEVEL(attention_packed_scratch)(const unit *u, size_t head_size);
 
 /* All calls below are made between enter() and leave() of the unit. */
 
