@@ -50,10 +50,10 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.i
 
 # ---- processor levels: the same sources, compiled once for each ----------------------------------
 
-set(KVSHIFT_LEVELS baseline)
+set(all_levels baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-    list(APPEND KVSHIFT_LEVELS avx2 avx512 avx512-wide amx amx-emulated)
+    list(APPEND all_levels avx2 avx512 avx512-wide amx amx-emulated)
     set(level_flags_avx2 -mavx2 -mfma -mf16c)
     # Vectors stay 256 bits wide.  This level uses twice as many registers, and sums of products of
     # 16-bit integers in one instruction (VNNI).
@@ -67,6 +67,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
     set(level_flags_amx-emulated ${level_flags_avx2} -DKVSI_VEC_BYTES=64 -DKVSI_TILES=1
         -DKVSI_TILES_EMULATED=1)
 endif()
+set(KVSHIFT_LEVELS all CACHE STRING "CPU levels to build: 'all', or some of: ${all_levels}")
+set(levels ${KVSHIFT_LEVELS})
+if(levels STREQUAL all)
+    set(levels ${all_levels})
+endif()
+list(REMOVE_DUPLICATES levels)
+foreach(level IN LISTS levels)
+    if(NOT level IN_LIST all_levels)
+        message(FATAL_ERROR "KVSHIFT_LEVELS has '${level}', expected 'all' or some of: ${all_levels}")
+    endif()
+endforeach()
 
 # No sanitizers in the loops that measure the machine.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
@@ -76,7 +87,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/units.c PROPERTIES
 
 set(level_objects)
 set(level_definitions)
-foreach(level IN LISTS KVSHIFT_LEVELS)
+foreach(level IN LISTS levels)
     string(REPLACE "-" "_" identifier ${level})
     string(TOUPPER ${identifier} upper)
     list(APPEND level_definitions KVSI_HAVE_${upper}=1)

@@ -172,7 +172,7 @@ void kvsi_store_rounded(void *cache, kvsi_dtype type, size_t at, real *x, size_t
     const size_t block = kvsi_dtype_block(type), bytes = kvsi_dtype_bytes(type, block);
     unsigned char *to = cache ? (unsigned char *)cache + at / block * bytes : NULL;
     unsigned char rounded[CHUNK * sizeof(uint16_t)];
-    float chunk[CHUNK];
+    float chunk[CHUNK] = {0};
 
     for (size_t from = 0; from < count; from += CHUNK) {
         const size_t n = count - from < CHUNK ? count - from : CHUNK;

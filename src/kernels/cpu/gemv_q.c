@@ -201,12 +201,13 @@ INLINE __m256i planes_sum(const __m256i sums[2])
     return _mm256_add_epi32(sums[0], _mm256_slli_epi32(sums[1], 8));
 }
 
-/* Q4_K, or Q5_K if there are upper bits. */
-INLINE __m256i multiply_q45_k(const unsigned char *at, const unsigned char *upper,
-                              const unsigned char *lower, const gemv_block *x)
+/* Q4_K, or Q5_K, which has a fifth bit of each weight after the scales. */
+INLINE __m256i multiply_q45_k(kvsi_dtype type, const unsigned char *at, const gemv_block *x)
 {
+    const int five = type == KVSI_Q5_K;
+    const unsigned char *lower = at + (five ? 48 : 16);
     __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-    const __m256i fifth = upper ? load32(upper) : _mm256_setzero_si256();
+    const __m256i fifth = five ? load32(at + 16) : _mm256_setzero_si256();
     const __m256i sixteen = _mm256_set1_epi8(16);
     uint64_t scales, offsets;
     __m256i scale;
@@ -222,7 +223,7 @@ INLINE __m256i multiply_q45_k(const unsigned char *at, const unsigned char *uppe
         const __m256i bytes = load32(lower + 16 * r);
         __m256i even = low_bits(bytes), odd = high_bits(bytes);
 
-        if (upper) { /* bit r of each byte becomes bit 4 */
+        if (five) { /* bit r of each byte becomes bit 4 */
             const __m256i moved =
                 r < 4 ? _mm256_slli_epi16(fifth, 4 - r) : _mm256_srli_epi16(fifth, r - 4);
 
@@ -303,9 +304,8 @@ INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned cha
         const int d = type == KVSI_Q6_K ? 208 : 0, m = type == KVSI_Q6_K ? 208 : 2;
 
         for (size_t b = 0; b < whole; b++, at += bytes) {
-            s->pair[b][r] = type == KVSI_Q4_K   ? multiply_q45_k(at, NULL, at + 16, x + b)
-                            : type == KVSI_Q5_K ? multiply_q45_k(at, at + 16, at + 48, x + b)
-                                                : multiply_q6_k(at, x + b);
+            s->pair[b][r] =
+                type == KVSI_Q6_K ? multiply_q6_k(at, x + b) : multiply_q45_k(type, at, x + b);
             memcpy(&s->factor[b][0][r], at + d, 2);
             memcpy(&s->factor[b][1][r], at + m, 2);
         }

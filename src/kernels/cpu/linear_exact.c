@@ -73,7 +73,7 @@ static void multiply_small(const product *p, size_t token)
 {
     const kvsi_matrix *w = p->w;
     const size_t stride = kvsi_matrix_stride(w), bytes = kvsi_dtype_bytes(w->type, w->cols);
-    float values[VEC][GEMM_DEPTH] = {{0}}, totals[VEC], lanes[VEC];
+    float values[VEC][GEMM_DEPTH] = {{0}}, totals[VEC] = {0}, lanes[VEC];
 
     for (size_t from = 0; from < w->cols; from += GEMM_DEPTH) {
         const size_t count = w->cols - from < GEMM_DEPTH ? w->cols - from : GEMM_DEPTH;

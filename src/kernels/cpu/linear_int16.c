@@ -151,7 +151,7 @@ static void unpack_q6_k(int16_t *restrict out, const unsigned char *restrict at)
         const unsigned char *upper = at + 128 + r / 4 * GROUP;
 
         for (int half = 0; half < 2; half++) {
-            const int16_t scale = (int8_t)at[192 + 2 * r + half];
+            const int scale = (at[192 + 2 * r + half] ^ 128) - 128; /* signed */
 
             for (int i = 16 * half; i < 16 * half + 16; i++) {
                 const int q = (lower[i] >> (r / 2 % 2 * 4) & 15) | (upper[i] >> (r % 4 * 2) & 3)
