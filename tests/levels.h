@@ -62,8 +62,8 @@ void levels_check(levels_operation *call, const void *asked, const kvsi_limits *
 void levels_check_in(kvsi_precision precision, double tolerance, levels_operation *call,
                      const void *asked, const kvsi_limits *limits, const char *what);
 
-/* Asserts that level amx has the bits of amx-emulated: on the hardware, or, with AVX-512, with AMX's
- * instructions trapped (amx_trap.h). */
+/* Asserts that level amx has the bits of amx-emulated: on the hardware, or, with AVX-512, with
+ * AMX's instructions trapped (amx_trap.h). */
 void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
                         const kvsi_limits *limits, const char *what);
 

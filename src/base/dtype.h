@@ -47,9 +47,9 @@ size_t kvsi_dtype_bytes(kvsi_dtype dtype, size_t count);
 
 /* Whether weights may have this type: F32, F16, BF16 and the quantized blocks. */
 int kvsi_dtype_is_weight(kvsi_dtype dtype);
-/* Converts values to float32, exactly, and back: F16 and BF16 round to nearest, ties to even; Q8_0
- * and Q4_0 round as in GGUF's tools; Q5_0 and the K types are read only.  `data` may be unaligned; `count`
- * is a whole number of blocks.  Values to quantize must be finite. */
+/* Converts values to float32, exactly, and back: F16 and BF16 round to nearest, ties to even;
+ * Q8_0 and Q4_0 round as in GGUF's tools; Q5_0 and the K types are read only.  `data` may be
+ * unaligned; `count` is a whole number of blocks.  Values to quantize must be finite. */
 void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t count);
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 

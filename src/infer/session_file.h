@@ -3,8 +3,8 @@
  *     session          U8: JSON, the format and the model it belongs to
  *     ids              I32 [length]
  *     last             [dim] the last token's output after the final norm
- *     layers.0.k  .v   [kv_heads, held, head_size] the cache, F32 or F16, or bytes of Q8_0; held = length -
- *                      sliding_first in layers with a sliding window, length in the others
+ *     layers.0.k  .v   [kv_heads, held, head_size] the cache, F32 or F16, or bytes of Q8_0; held =
+ *                      length - sliding_first in layers with a sliding window, length in the others
  *     layers.0.q_tail .k_tail .v_tail
  *                      [1 + length / 64, window, width] raw rows: the current tail, then its
  *                      snapshots every 64 tokens; only of shifted targets

@@ -36,8 +36,8 @@ static const volatile uint32_t nothing = 0;
 #define CHAIN_STEP(i) STEP(sum##i);
 #define CHAIN_LIST(i) sum##i,
 
-/* Defines a unit: STEP(sum) adds products of the vector x, which has `ones` in every 32 bits, to the
- * lanes of the vector `sum`. */
+/* Defines a unit: STEP(sum) adds products of the vector x, which has `ones` in every 32 bits, to
+ * the lanes of the vector `sum`. */
 #define VECTOR_UNIT(function, attributes, vector, lane, ones)                                      \
     attributes static double function(size_t rounds)                                               \
     {                                                                                              \

@@ -30,8 +30,8 @@ static int tear_down(void **state)
 
 /* ---- models ---- */
 
-/* Heads of 32, 40, 64 and 10 channels; 288 and 330 columns are more than a block of a product has, and
- * are not whole blocks. */
+/* Heads of 32, 40, 64 and 10 channels; 288 and 330 columns are more than a block of a product
+ * has, and are not whole blocks. */
 static const kvs_model_config specials[] = {
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .dim = 128, .heads = 4, .kv_heads = 2,
      .ffn = 330},
@@ -226,8 +226,8 @@ static void check_model(const kvs_model *model, const char *name, kvs_dtype cach
     walk_truth_release(&truth);
 }
 
-/* Every level with every weight type and every cache; walks on the best level with F32 weights.  The reference has one loop for all numbers of rows; it is
- * slow, and is tested with one type. */
+/* Every level with every weight type and every cache; walks on the best level with F32 weights.
+ * The reference has one loop for all numbers of rows; it is slow, and is tested with one type. */
 static void bits_depend_on_the_sequence_alone(void **state)
 {
     (void)state;

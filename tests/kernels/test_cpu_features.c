@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The flags of the first processor, with a space before and after each; "" if they are not listed. */
+/* The flags of the first processor, with a space before and after each; "" if they are not
+ * listed. */
 static void read_flags(char *out, size_t size)
 {
     FILE *file = fopen("/proc/cpuinfo", "r");

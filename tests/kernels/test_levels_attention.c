@@ -242,8 +242,9 @@ static void attention_backward(run *r, const void *asked)
     r->c.ops->attention_backward(&r->c, d_qkv, d_out, out, logsum, p.qkv, &p.a);
 }
 
-/* Levels and reference round the same operands to bfloat16, but probabilities and gradients of scores
- * after sums in different orders, so that some of them differ by one rounding, 2^-8 of the value. */
+/* Levels and reference round the same operands to bfloat16, but probabilities and gradients of
+ * scores after sums in different orders, so that some of them differ by one rounding, 2^-8 of
+ * the value. */
 #define TOLERANCE_BF16 (1.0 / 256)
 
 static void check_shape_in(kvsi_precision precision, double tolerance, const shape *s)

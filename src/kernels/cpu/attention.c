@@ -1,12 +1,12 @@
-/* Causal attention over ragged sequences, forward, in tiles with a running softmax: memory is linear
- * in the length.
+/* Causal attention over ragged sequences, forward, in tiles with a running softmax: memory is
+ * linear in the length.
  *
  * A cache of rounded values is written from k^ and v^ and read tile by tile, so that every row uses
  * the rounded keys, those of its own chunk included.
  *
- * Tiles of keys start at multiples of KEYS, and every score and output is summed in one order, that
- * of tile.h: the bits of a row do not depend on the other rows.  Work is split into blocks of
- * rows. */
+ * Tiles of keys start at multiples of KEYS, and every score and output is summed in one order,
+ * that of tile.h: the bits of a row do not depend on the other rows.  Work is split into blocks
+ * of rows. */
 #include "kernels/cpu/attention.h"
 
 #include "kernels/cpu/attention_few.h"

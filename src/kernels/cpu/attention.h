@@ -6,9 +6,9 @@
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * Then both passes work on tiles of ROWS rows and KEYS keys.  Products of tiles are computed with
- * vectors of float32 (tile.h) or, in training, on packed operands where the context's precision has another unit
- * (attention_packed.h). */
+ * Then both passes work on tiles of ROWS rows and KEYS keys.  Products of tiles are computed
+ * with vectors of float32 (tile.h) or, in training, on packed operands where the context's
+ * precision has another unit (attention_packed.h). */
 #ifndef KVSI_KERNELS_CPU_ATTENTION_H
 #define KVSI_KERNELS_CPU_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* Causal attention, backward.  The probabilities are recomputed from q^, k^ and the log-sums.  Work is
- * split into KV heads of sequences. */
+/* Causal attention, backward. The probabilities are recomputed from q^, k^ and the log-sums.
+ * Work is split into KV heads of sequences. */
 #include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/tile.h"
 #include "parallel/threads.h"

@@ -1,6 +1,6 @@
-/* kernels/cpu/attention_few.h - attention of a few rows (decoding): keys and values are read once, in
- * place, in the type of the cache.  Sums have the order of tile.h, so the bits are those of many
- * rows. */
+/* kernels/cpu/attention_few.h - attention of a few rows (decoding): keys and values are read
+ * once, in place, in the type of the cache.  Sums have the order of tile.h, so the bits are
+ * those of many rows. */
 #ifndef KVSI_KERNELS_CPU_ATTENTION_FEW_H
 #define KVSI_KERNELS_CPU_ATTENTION_FEW_H
 

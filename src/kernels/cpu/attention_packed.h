@@ -1,5 +1,5 @@
-/* kernels/cpu/attention_packed.h - attention's products on packed operands, for units that are faster
- * than vectors of float32 (unit.h).
+/* kernels/cpu/attention_packed.h - attention's products on packed operands, for units that are
+ * faster than vectors of float32 (unit.h).
  *
  * K^ and V^ of a head are packed once, in tiles of KEYS keys, for the products they occur in:
  *
@@ -9,8 +9,8 @@
  *     k_by_channel  d_scores k^   backward
  *
  * Only training uses them: scores and prompts without a cache have the bits of those with one.
- * The other operands belong to a block of rows and are packed into the thread's scratch.  Softmax,
- * masks and dropout are those of float32, on scores in float32. */
+ * The other operands belong to a block of rows and are packed into the thread's scratch.
+ * Softmax, masks and dropout are those of float32, on scores in float32. */
 #ifndef KVSI_KERNELS_CPU_ATTENTION_PACKED_H
 #define KVSI_KERNELS_CPU_ATTENTION_PACKED_H
 

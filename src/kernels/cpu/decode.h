@@ -1,7 +1,8 @@
 /* kernels/cpu/decode.h - weights as vectors of float, and the parts of quantized blocks.
  *
- * Plain types and Q8_0 (a cache may have it) are decoded in runs of 32; types are constants at every
- * call, so the compiler removes the branches.  Products with quantized weights do not need their floats (kernels/rounding.h). */
+ * Plain types and Q8_0 (a cache may have it) are decoded in runs of 32; types are constants at
+ * every call, so the compiler removes the branches.  Products with quantized weights do not need
+ * their floats (kernels/rounding.h). */
 #ifndef KVSI_KERNELS_CPU_DECODE_H
 #define KVSI_KERNELS_CPU_DECODE_H
 

@@ -9,8 +9,8 @@ enum { BLOCK = KVSI_ROUND_BLOCK, GROUP = 32, PAIRS = BLOCK / GROUP / 2 };
 
 /* ---- inputs ---- */
 
-/* Inputs i .. i+15 of a block go to place(i) of the planes.  Q4_0 and Q5_0 store values j and 16 + j
- * in one byte; vectors of weights have those of two groups side by side. */
+/* Inputs i .. i+15 of a block go to place(i) of the planes.  Q4_0 and Q5_0 store values j and 16
+ * + j in one byte; vectors of weights have those of two groups side by side. */
 static size_t place(kvsi_dtype type, size_t i)
 {
     return has_k_blocks(type) ? i : i / 64 * 64 + i / 16 % 2 * 32 + i / 32 % 2 * 16;
@@ -279,8 +279,8 @@ INLINE __m256i multiply_q6_k(const unsigned char *at, const gemv_block *x)
     return pair_of(half[0], half[1]);
 }
 
-/* Pair p of a row, the pair i of its block of inputs x; next = at: there is no second group, and its
- * inputs are 0. */
+/* Pair p of a row, the pair i of its block of inputs x; next = at: there is no second group, and
+ * its inputs are 0. */
 INLINE void sum_pair(kvsi_dtype type, group_sums *s, size_t p, size_t r, const unsigned char *at,
                      const unsigned char *next, const gemv_block *x, size_t i)
 {
@@ -293,8 +293,8 @@ INLINE void sum_pair(kvsi_dtype type, group_sums *s, size_t p, size_t r, const u
         s->factor[p][1][r] = 0;
 }
 
-/* A part of row r: `groups` groups of 32, or the blocks of a K type.  The type is a constant at every
- * call. */
+/* A part of row r: `groups` groups of 32, or the blocks of a K type.  The type is a constant at
+ * every call. */
 INLINE void sum_row(kvsi_dtype type, group_sums *s, size_t r, const unsigned char *at,
                     const gemv_block *x, size_t groups)
 {

@@ -1,9 +1,9 @@
-/* kernels/cpu/gemv_q.h - quantized weights times one token, in integers, with the order of summation
- * of kernels/rounding.h.
+/* kernels/cpu/gemv_q.h - quantized weights times one token, in integers, with the order of
+ * summation of kernels/rounding.h.
  *
- * Inputs are rounded and packed once per layer; then every row of weights is read once, in order,
- * and leaves vectors of integer sums.  After eight rows, the lanes of these are summed, and the
- * factors are applied to eight rows at a time. */
+ * Inputs are rounded and packed once per layer; then every row of weights is read once, in
+ * order, and leaves vectors of integer sums.  After eight rows, the lanes of these are summed,
+ * and the factors are applied to eight rows at a time. */
 #ifndef KVSI_KERNELS_CPU_GEMV_Q_H
 #define KVSI_KERNELS_CPU_GEMV_Q_H
 

@@ -1,5 +1,5 @@
-/* kernels/cpu/linear_exact.h - linear layers for few tokens with the bits of gemm.c, for exact mode:
- * every weight is read once, in its stored type. */
+/* kernels/cpu/linear_exact.h - linear layers for few tokens with the bits of gemm.c, for exact
+ * mode: every weight is read once, in its stored type. */
 #ifndef KVSI_KERNELS_CPU_LINEAR_EXACT_H
 #define KVSI_KERNELS_CPU_LINEAR_EXACT_H
 

@@ -1,7 +1,8 @@
-/* kernels/cpu/row_dots.h - dot products of rows of a matrix with a few vectors, each summed from the
- * first column to the last, as in gemm.c and tile.h: the bits are those of such a product.
+/* kernels/cpu/row_dots.h - dot products of rows of a matrix with a few vectors, each summed from
+ * the first column to the last, as in gemm.c and tile.h: the bits are those of such a product.
  *
- * All sums are vectors: the compiler makes one FMA of each product, which it may not do for scalars.
+ * All sums are vectors: the compiler makes one FMA of each product, which it may not do for
+ * scalars.
  *
  * Lane r of a sum belongs to row r of VEC rows.  Columns are made from rows in registers: four
  * columns of 32 bits at a time, which are one F32, two BF16 or four int8 values per row. */

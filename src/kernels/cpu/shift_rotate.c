@@ -67,9 +67,9 @@ static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
 
 /* ---- rows, channel by channel ---- */
 
-/* x, but the compiler does not know that: a product is not contracted with an addition (which of two
- * products of a sum is contracted would depend on the code around it), and a product that another
- * expression needs too is not shared with it, which would prevent its contraction. */
+/* x, but the compiler does not know that: a product is not contracted with an addition (which of
+ * two products of a sum is contracted would depend on the code around it), and a product that
+ * another expression needs too is not shared with it, which would prevent its contraction. */
 INLINE vec opaque(vec x)
 {
     OPAQUE(x);
@@ -173,8 +173,8 @@ static void shift_row(float *row, const shift_rotation *m, size_t t)
             add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
-/* ---- windows 0 and 1: two vectors of channels through all rows, so that every row is read once and
- * taps, the previous row and sums stay in registers ---- */
+/* ---- windows 0 and 1: two vectors of channels through all rows, so that every row is read once
+ * and taps, the previous row and sums stay in registers ---- */
 
 typedef struct vec_pair {
     vec low, high;

@@ -23,8 +23,8 @@ INLINE vecu take_part(vec *x)
 
 typedef uint16_t halves __attribute__((vector_size(2 * VEC), aligned(2), may_alias));
 
-/* Row i of a tile of each part: the pairs of GROUP consecutive values.  `part_words` is the distance
- * between tiles of parts. */
+/* Row i of a tile of each part: the pairs of GROUP consecutive values.  `part_words` is the
+ * distance between tiles of parts. */
 INLINE void split_along(uint32_t *out, size_t parts, size_t part_words, const float *x)
 {
     vec low = vec_load(x), high = vec_load(x + VEC);

@@ -109,8 +109,8 @@ INLINE float exp_one(float x)
     return vec_exp(vec_all(x))[0];
 }
 
-/* x * y + z, rounded once at levels with FMA.  Left to itself, the compiler may vectorize the products
- * of a loop of scalars and add them without FMA, depending on the level. */
+/* x * y + z, rounded once at levels with FMA.  Left to itself, the compiler may vectorize the
+ * products of a loop of scalars and add them without FMA, depending on the level. */
 INLINE float multiply_add_one(float x, float y, float z)
 {
 #ifdef __FMA__
