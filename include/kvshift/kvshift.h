@@ -452,8 +452,9 @@ typedef struct kvs_session_options {
     kvs_dtype cache; /**< type of keys and values: ::KVS_DTYPE_F32; ::KVS_DTYPE_F16, which takes
                              half the memory; or ::KVS_DTYPE_Q8_0, which takes a quarter and needs
                              a head size that is a multiple of 32.  Every token reads the rounded
-                             values, so results do not depend on how tokens are fed.  A copied or loaded session keeps its
-                             type; another type returns ::KVS_E_UNSUPPORTED */
+                             values, so results do not depend on how tokens are fed.  A copied or
+                             loaded session keeps its type; another type returns
+                             ::KVS_E_UNSUPPORTED */
     kvs_runner *runner; /**< a runner of this model that sessions share, borrowed.  NULL = the
                              session gets a runner of its own; the copy of a session that shares a
                              runner uses that runner */
