@@ -216,9 +216,9 @@ void levels_compare_amx(kvsi_precision precision, levels_operation *call, const 
     if (!hardware && limits->tokens * limits->dim * limits->ffn > TRAPPED_MAX)
         return;
     if (!hardware && (!usable("avx512") || !amx_trap_start())) {
-        static int told;
+        static int printed;
 
-        if (!told++)
+        if (!printed++)
             printf("not applicable: no AMX\n");
         return;
     }
