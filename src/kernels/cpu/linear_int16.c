@@ -235,22 +235,6 @@ INLINE veci add_products(veci sum, veci x, veci w)
 #endif
 }
 
-/* a * b + c, rounded once at levels with FMA. */
-INLINE vec multiply_add(vec a, vec b, vec c)
-{
-#if VEC_BYTES == 64 && defined __AVX512F__
-    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined __FMA__
-    for (int i = 0; i < VEC; i += 8)
-        *(__m256_u *)((float *)&c + i) = _mm256_fmadd_ps(
-            *(const __m256_u *)((const float *)&a + i), *(const __m256_u *)((const float *)&b + i),
-            *(const __m256_u *)((const float *)&c + i));
-    return c;
-#else
-    return a * b + c;
-#endif
-}
-
 /* totals += step * sums over the groups of a block.  `rows` is a constant at every call. */
 INLINE void multiply_rows(int rows, float (*totals)[COLS], const input_block *a,
                           const weight_block *b, const grouping *g)
@@ -299,16 +283,16 @@ INLINE void multiply_rows(int rows, float (*totals)[COLS], const input_block *a,
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                t[i][j] = multiply_add(__builtin_convertvector(sums[i][j], vec),
-                                       vec_load(b->factor[k] + j * VEC), t[i][j]);
+                t[i][j] = vec_multiply_add(__builtin_convertvector(sums[i][j], vec),
+                                           vec_load(b->factor[k] + j * VEC), t[i][j]);
         __asm__("" : "+m"(t)); /* stays in memory: the registers hold the sums */
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++)
-            vec_store(totals[i] + j * VEC,
-                      multiply_add(t[i][j], vec_all(a->step[i]), vec_load(totals[i] + j * VEC)));
+            vec_store(totals[i] + j * VEC, vec_multiply_add(t[i][j], vec_all(a->step[i]),
+                                                            vec_load(totals[i] + j * VEC)));
 }
 
 /* Not inlined, so that the registers hold the sums. */

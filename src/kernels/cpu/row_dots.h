@@ -55,7 +55,8 @@ INLINE void transpose_lanes(vec v[4])
 /* 16 bytes of each of the rows 0, 4, 8, ... */
 INLINE vec load_lanes(matrix_rows rows)
 {
-#define ROW_AT(r) (*(const vec4 *)(const void *)(rows.at + (r)*rows.bytes))
+    typedef float vec4_at __attribute__((vector_size(16), aligned(1), may_alias));
+#define ROW_AT(r) (*(const vec4_at *)(const void *)(rows.at + (r)*rows.bytes))
 #if VEC_BYTES == 16
     return ROW_AT(0);
 #elif VEC_BYTES == 32

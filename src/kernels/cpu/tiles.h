@@ -80,8 +80,8 @@ static inline void tile_multiply(float *sums, const uint32_t *a, const uint32_t 
             for (size_t r = 0; r < 2; r++) {
                 const vecu x = a[(i + r) * TILE_PAIRS + p] - (vecu){0};
 
-                even[r] += (vec)(x << 16) * (vec)(pairs << 16);
-                odd[r] += (vec)(x & 0xffff0000) * (vec)(pairs & 0xffff0000);
+                even[r] = vec_multiply_add((vec)(x << 16), (vec)(pairs << 16), even[r]);
+                odd[r] = vec_multiply_add((vec)(x & 0xffff0000), (vec)(pairs & 0xffff0000), odd[r]);
             }
         }
         for (size_t r = 0; r < 2; r++) {

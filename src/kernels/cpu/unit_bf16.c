@@ -89,7 +89,7 @@ INLINE void add_half(vec sum[ROWS][VECTORS], const uint32_t *restrict a, const u
 
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++)
-            sum[i][j] += x * y[j];
+            sum[i][j] = vec_multiply_add(x, y[j], sum[i][j]);
     }
 }
 

@@ -7,6 +7,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
 
 #ifdef KVSI_VEC_BYTES
 #define VEC_BYTES KVSI_VEC_BYTES /* other than the flags of the level imply */
@@ -47,6 +50,22 @@ INLINE void vec_store(float *p, vec x)
 INLINE vec vec_all(float x)
 {
     return x - (vec){0}; /* not 0 + x, which turns -0 into 0 */
+}
+
+/* a * b + c, rounded once at levels with FMA, whatever the compiler contracts. */
+INLINE vec vec_multiply_add(vec a, vec b, vec c)
+{
+#if VEC_BYTES == 64 && defined __AVX512F__
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined __FMA__
+    for (int i = 0; i < VEC; i += 8)
+        *(__m256_u *)((float *)&c + i) = _mm256_fmadd_ps(
+            *(const __m256_u *)((const float *)&a + i), *(const __m256_u *)((const float *)&b + i),
+            *(const __m256_u *)((const float *)&c + i));
+    return c;
+#else
+    return a * b + c;
+#endif
 }
 
 INLINE vec vec_select(veci mask, vec yes, vec no)
