@@ -15,7 +15,7 @@ static void on_illegal_instruction(int number)
     siglongjmp(refused, 1);
 }
 
-/* One row of one pair: c = 0.5 + (1.5 * 2 + -3 * 0.25). */
+/* The product of tiles of one row and one pair of values: *sum += 1.5 * 2 + -3 * 0.25. */
 static void multiply_once(float *sum)
 {
     static const struct {

@@ -87,7 +87,7 @@ static void multiply(const unit *u, float *c, size_t stride, const unsigned char
         }
 }
 
-/* Packs n rows of k^ or v^ as columns, and as sums over these rows. */
+/* Packs n rows of k^ or v^ from `key` on: each row becomes a column; products sum over channels. */
 static void pack_by_key(const head_view *h, unsigned char *packed, const float *rows, size_t key,
                         size_t n)
 {
@@ -96,6 +96,7 @@ static void pack_by_key(const head_view *h, unsigned char *packed, const float *
     pack_right(h->unit, tile_at(packed, h, key), (matrix_view){rows + key * d, d, 1}, n, d);
 }
 
+/* The same rows with a column for each channel; products sum over the n keys. */
 static void pack_by_channel(const head_view *h, unsigned char *packed, const float *rows,
                             size_t key, size_t n)
 {
