@@ -204,6 +204,12 @@ kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const ch
     return parse(out, JSON_OBJECT, load, text, size, what, err);
 }
 
+kvs_status kvsi_json_parse_list(json_t **out, const char *text, size_t size, const char *what,
+                                kvs_err *err)
+{
+    return parse(out, JSON_ARRAY, load, text, size, what, err);
+}
+
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
 {
     return read_as(out, JSON_OBJECT, load, path, limit, err);

@@ -17,6 +17,9 @@ json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t
 /* Parses one JSON object of at most `limit` bytes.  `what` names the source in messages. */
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);
+/* The same for one array. */
+kvs_status kvsi_json_parse_list(json_t **out, const char *text, size_t size, const char *what,
+                                kvs_err *err);
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* The same, but an integer beyond 64 bits is read as the nearest double: tokenizer configurations
  * use 10^30 for "no limit". */

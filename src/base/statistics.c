@@ -1,6 +1,9 @@
 #include "base/statistics.h"
 
+#include "base/random.h"
+
 #include <math.h>
+#include <stdlib.h>
 
 double kvsi_deviation(const double *values, size_t count)
 {
@@ -131,6 +134,130 @@ kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t 
     test.t = test.difference.mean / test.difference.error;
     test.p = kvsi_t_two_sided(test.t, (double)(pairs - 1));
     return test;
+}
+
+/* ---- proportions ----------------------------------------------------------------------------- */
+
+kvsi_interval kvsi_wilson(size_t right, size_t count)
+{
+    const double n = (double)count, p = (double)right / n, z = KVSI_NORMAL_95;
+    const double width = 1 + z * z / n, centre = (p + z * z / (2 * n)) / width;
+    const double half = z / width * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+
+    if (count == 0)
+        return (kvsi_interval){NAN, NAN};
+    return (kvsi_interval){right == 0 ? 0 : centre - half, right == count ? 1 : centre + half};
+}
+
+kvsi_mcnemar kvsi_mcnemar_test(size_t gained, size_t lost, size_t count)
+{
+    const double g = (double)gained, l = (double)lost, n = g + l, all = (double)count;
+    const double fewer = fmin(g, l);
+    /* P(X = k) for k = fewer, fewer - 1, ..., 0 */
+    const double at = exp(lgamma(n + 1) - lgamma(fewer + 1) - lgamma(n - fewer + 1) - n * log(2));
+    double term = at, tail = 0;
+
+    for (double k = fewer; k >= 0 && term > 0; k--) {
+        tail += term;
+        term *= k / (n - k + 1);
+    }
+    return (kvsi_mcnemar){
+        .difference = (g - l) / all,
+        .error = sqrt(fmax(n - (g - l) * (g - l) / all, 0)) / all,
+        .exact = fmin(2 * tail, 1),
+        .mid = fmin(2 * tail - at, 1),
+    };
+}
+
+/* The next larger p value after *at, in the order of values and then of indices; count = none. */
+static size_t next_p(const double *p, size_t count, size_t at)
+{
+    size_t next = count;
+
+    for (size_t i = 0; i < count; i++) {
+        const int after = at == count || p[i] > p[at] || (p[i] == p[at] && i > at);
+
+        if (!isnan(p[i]) && after && (next == count || p[i] < p[next]))
+            next = i;
+    }
+    return next;
+}
+
+void kvsi_holm(double *adjusted, const double *p, size_t count)
+{
+    double left = 0, least = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        adjusted[i] = NAN;
+        left += !isnan(p[i]);
+    }
+    for (size_t i = next_p(p, count, count); i < count; i = next_p(p, count, i)) {
+        least = fmax(least, fmin(left * p[i], 1));
+        adjusted[i] = least;
+        left--;
+    }
+}
+
+/* ---- resampling ------------------------------------------------------------------------------ */
+
+double kvsi_resampled_mean(const double *values, size_t count, uint64_t seed, uint64_t draw)
+{
+    kvsi_random random;
+    double sum = 0;
+
+    kvsi_random_init(&random, seed, KVSI_RANDOM_RESAMPLE, draw);
+    for (size_t i = 0; i < count; i++)
+        sum += values[kvsi_random_below(&random, (uint32_t)count)];
+    return sum / (double)count;
+}
+
+double kvsi_resampled_clusters(const double *sums, const size_t *sizes, size_t clusters,
+                               uint64_t seed, uint64_t draw)
+{
+    kvsi_random random;
+    double sum = 0, size = 0;
+
+    kvsi_random_init(&random, seed, KVSI_RANDOM_RESAMPLE, draw);
+    for (size_t i = 0; i < clusters; i++) {
+        const size_t drawn = kvsi_random_below(&random, (uint32_t)clusters);
+
+        sum += sums[drawn];
+        size += (double)sizes[drawn];
+    }
+    return sum / size;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, size_t count, double share)
+{
+    const double at = share * (double)(count - 1);
+    const size_t below = (size_t)at;
+
+    return below + 1 < count
+               ? sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below])
+               : sorted[count - 1];
+}
+
+kvsi_resampled kvsi_resampled_of(double *draws, size_t count)
+{
+    size_t low = 0, high = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        low += draws[i] <= 0;
+        high += draws[i] >= 0;
+    }
+    qsort(draws, count, sizeof *draws, ascending);
+    return (kvsi_resampled){
+        .error = kvsi_deviation(draws, count),
+        .interval = {quantile(draws, count, 0.025), quantile(draws, count, 0.975)},
+        .p = fmin(2 * (1 + (double)(low < high ? low : high)) / (1 + (double)count), 1),
+    };
 }
 
 /* ---- power laws ------------------------------------------------------------------------------ */

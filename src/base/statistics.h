@@ -1,4 +1,5 @@
-/* base/statistics.h - means with their standard errors, paired t tests, power laws.
+/* base/statistics.h - means with their standard errors, paired tests, proportions, resampling,
+ * power laws.
  *
  *   mean              m = sum_i x_i / n
  *   deviation         s = sqrt( sum_i (x_i - m)^2 / (n - 1) )
@@ -52,6 +53,55 @@ kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t 
 double kvsi_t_two_sided(double t, double degrees_of_freedom);
 /* Half the width of the 95 % confidence interval of the mean; NaN for fewer than 2 numbers. */
 double kvsi_half_interval(const kvsi_estimate *estimate);
+
+/* ---- proportions ---- */
+
+/* The quantile of the normal distribution for intervals of 95 %. */
+#define KVSI_NORMAL_95 1.959963984540054
+
+typedef struct kvsi_interval {
+    double low, high;
+} kvsi_interval;
+
+/* Wilson's 95 % interval of a proportion of which `right` of `count` were observed.  It stays
+ * within 0 and 1, and has a width for 0 and for `count`, too.  NaN for count = 0. */
+kvsi_interval kvsi_wilson(size_t right, size_t count);
+
+/* McNemar's test of two proportions on the same `count` documents: `gained` are right only in the
+ * second, `lost` only in the first.  If both are equally good, `gained` is binomial with n = gained
+ * + lost and probability 1/2. */
+typedef struct kvsi_mcnemar {
+    double difference; /* of the proportions, second - first: (gained - lost) / count */
+    double error;      /* its standard error: sqrt(g + l - (g - l)^2 / count) / count */
+    double exact;      /* two-sided p: min(1, 2 P(X <= min(gained, lost))); 1 for n = 0 */
+    double mid;        /* mid-p: the exact one minus P(X = min(gained, lost)), less conservative */
+} kvsi_mcnemar;
+
+kvsi_mcnemar kvsi_mcnemar_test(size_t gained, size_t lost, size_t count);
+
+/* Holm's correction: adjusted[i] is the p value of test i such that the probability of any false
+ * rejection among all `count` tests is kept.  A NaN is no test and stays NaN. */
+void kvsi_holm(double *adjusted, const double *p, size_t count);
+
+/* ---- resampling ---- */
+
+/* The mean of `count` values drawn with replacement; draw number `draw` of that seed. */
+double kvsi_resampled_mean(const double *values, size_t count, uint64_t seed, uint64_t draw);
+/* The same where whole clusters are drawn: sum of the drawn clusters' sums over the sum of their
+ * sizes. */
+double kvsi_resampled_clusters(const double *sums, const size_t *sizes, size_t clusters,
+                               uint64_t seed, uint64_t draw);
+
+/* What draws of a statistic say of it. */
+typedef struct kvsi_resampled {
+    double error;           /* deviation of the draws */
+    kvsi_interval interval; /* their 2.5 % and 97.5 % quantiles, linear between draws */
+    double p;               /* two-sided, of the value 0: 2 (1 + the fewer of draws <= 0 and >= 0) /
+                               (1 + count), at most 1 */
+} kvsi_resampled;
+
+/* Sorts the draws; count >= 2. */
+kvsi_resampled kvsi_resampled_of(double *draws, size_t count);
 
 /* ---- power laws ---- */
 

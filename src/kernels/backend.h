@@ -44,6 +44,9 @@ typedef struct kvsi_matrix {
     size_t paired;
     /* Computes the following columns of y; same type, cols and stride.  Only for linear_forward. */
     const struct kvsi_matrix *next;
+    /* What pack_weights made of this matrix, in the precision of the context; NULL = nothing.
+     * Products then have the same bits and need not pack it again. */
+    const void *packed;
 } kvsi_matrix;
 
 static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
@@ -122,6 +125,10 @@ typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
     real scale; /* of the scores, 1/sqrt(head_size) */
     kvsi_shift q_shift, k_shift, v_shift;
+    const real *q_gain, *k_gain; /* [head_size] RMSNorm of each head's rows between shift and
+                                    rotation; NULL = none */
+    real *d_q_gain, *d_k_gain;   /* their gradients; used by the backward pass only */
+    double norm_eps;
     size_t rotary;         /* the first `rotary` channels of a head rotate; 0 = none */
     const real *rotations; /* [positions, rotary]: cosines, then sines */
     const real *slopes;    /* [heads]: score -= slope * distance; NULL = none */
@@ -176,6 +183,7 @@ typedef struct kvsi_limits {
     size_t dim, heads, kv_heads, head_size; /* maxima over the layers */
     size_t ffn, vocab;                      /* vocab = number of logits */
     size_t shift_params;                    /* most parameters per head */
+    int qk_norm;                            /* attention has q_gain or k_gain */
     int training;
     kvsi_precision precision;
 } kvsi_limits;
@@ -214,6 +222,9 @@ struct kvsi_ops {
     /* Waits for all operations so far.  Returns the first error of any of them, from then on. */
     kvs_status (*sync)(kvsi_context *c);
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
+    /* Memory that pack_weights fills for a matrix of this shape, which must be aligned to 64 bytes;
+     * 0 = products of n rows with the matrix are not faster with packed weights. */
+    size_t (*packed_bytes)(const kvsi_context *c, const kvsi_matrix *w, size_t n);
 
     /* the arithmetic */
 #define OPERATION(name, parameters, arguments, work) void(*name) parameters;

@@ -47,7 +47,7 @@ static const struct {
     [KVSI_CPU_AVX2] = {KVSI_CPU_ANY, 0x6, "the operating system does not enable AVX"},
     [KVSI_CPU_AVX512] = {KVSI_CPU_AVX2, 0xe0, "the operating system does not enable AVX-512"},
     [KVSI_CPU_AVX512_BF16] = {KVSI_CPU_AVX512, 0, NULL},
-    [KVSI_CPU_AMX] = {KVSI_CPU_AVX512, 0x60000, "the operating system does not enable AMX"},
+    [KVSI_CPU_AMX] = {KVSI_CPU_AVX512_BF16, 0x60000, "the operating system does not enable AMX"},
 };
 
 static int has_bit(unsigned leaf, unsigned subleaf, unsigned word, unsigned bit)

@@ -9,7 +9,7 @@ typedef enum kvsi_cpu_feature {
     KVSI_CPU_AVX2,        /* with FMA and F16C */
     KVSI_CPU_AVX512,      /* AVX2 and AVX-512 F, BW, DQ, VL, VNNI */
     KVSI_CPU_AVX512_BF16, /* AVX512 and VDPBF16PS */
-    KVSI_CPU_AMX,         /* AVX512 and tiles with products of bf16 and of int8 */
+    KVSI_CPU_AMX,         /* AVX512_BF16 and tiles with products of bf16 and of int8 */
     KVSI_CPU_FEATURES,
 } kvsi_cpu_feature;
 

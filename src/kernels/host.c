@@ -53,17 +53,18 @@ kvs_status kvsi_host_sync(kvsi_context *c)
 
 kvsi_target kvsi_target_q(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->q_shift, a->heads, 0};
+    return (kvsi_target){&a->q_shift, a->heads, 0, a->q_gain, a->d_q_gain};
 }
 
 kvsi_target kvsi_target_k(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size};
+    return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size, a->k_gain, a->d_k_gain};
 }
 
 kvsi_target kvsi_target_v(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size};
+    return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size, NULL,
+                         NULL};
 }
 
 static size_t params_of(const kvsi_shift *shift, size_t head_size)

@@ -22,6 +22,8 @@ kvs_status kvsi_host_sync(kvsi_context *c);
 typedef struct kvsi_target {
     const kvsi_shift *shift;
     size_t heads, column; /* first column in a row of qkv */
+    const real *gain;     /* of the norm of its heads; NULL = none */
+    real *d_gain;
 } kvsi_target;
 
 /* The shift parameters of one head; NULL if the form has none. */

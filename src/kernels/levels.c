@@ -44,13 +44,6 @@ static int always(void)
     return 1;
 }
 
-#ifdef KVSI_HAVE_AMX_EMULATED
-static int never(void)
-{
-    return 0;
-}
-#endif
-
 static const struct {
     const kvsi_ops *ops;
     kvsi_cpu_feature needs;
@@ -73,7 +66,7 @@ static const struct {
     {&kvsi_baseline_ops, KVSI_CPU_ANY, always},
 #endif
 #ifdef KVSI_HAVE_AMX_EMULATED
-    {&kvsi_amx_emulated_ops, KVSI_CPU_AVX2, never}, /* slow: for comparisons with amx */
+    {&kvsi_amx_emulated_ops, KVSI_CPU_AVX2, always}, /* slow: only in builds without the others */
 #endif
     {&kvsi_reference_ops, KVSI_CPU_ANY, always},
 };

@@ -1,6 +1,7 @@
 #include "kernels/runtime.h"
 
 #include "base/memory.h"
+#include "base/names.h"
 #include "base/sized.h"
 #include "parallel/cores.h"
 #include "parallel/threads.h"
@@ -15,6 +16,7 @@ void kvs_runtime_options_init(kvs_runtime_options *options, size_t size)
 kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options, kvs_err *err)
 {
     kvs_runtime_options o = defaults;
+    int precision = KVSI_PRECISION_F32;
     const kvsi_ops *ops;
     kvs_runtime *rt;
 
@@ -24,6 +26,8 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     if (o.threads < 0 || o.threads > KVSI_THREADS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
                          o.threads, KVSI_THREADS_MAX);
+    if (o.precision)
+        TRY(kvsi_name_parse(&precision, kvsi_precision_names, "precision", o.precision, err));
     TRY(kvsi_ops_find(&ops, o.cpu_level, err));
     rt = kvsi_alloc(1, sizeof *rt);
     if (!rt)
@@ -32,6 +36,7 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     rt->comm = o.comm ? o.comm : &kvsi_comm_self;
     rt->spread = o.shard_parameters;
     rt->exact = o.exact;
+    rt->precision = (kvsi_precision)precision;
     rt->threads = o.threads > 0 ? o.threads : kvsi_cores_per_rank(rt->comm);
     kvsi_cores_pin(rt->comm, rt->threads);
     *out = rt;

@@ -12,13 +12,17 @@ struct kvs_runtime {
     kvs_comm *comm; /* kvsi_comm_self by default */
     int spread;
     int exact;
+    kvsi_precision precision; /* outside of training */
 };
 
 /* A context without a workspace: for memory, and for operations that need none. */
 static inline kvsi_context kvsi_runtime_context(const kvs_runtime *rt)
 {
-    return (kvsi_context){
-        .ops = rt->ops, .threads = rt->threads, .device = rt->device, .exact = rt->exact};
+    return (kvsi_context){.ops = rt->ops,
+                          .threads = rt->threads,
+                          .device = rt->device,
+                          .exact = rt->exact,
+                          .precision = rt->precision};
 }
 
 #endif

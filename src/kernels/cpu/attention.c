@@ -31,8 +31,8 @@ static size_t scratch_size(const unit *u, size_t head_size)
 /* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
     size_t scratch, taps, q, k, v, forward_end;
-    size_t k_by_key, k_by_channel, v_by_key, v_by_channel, d_params, d_q, d_k, d_v, d_out, delta,
-        logsum, end;
+    size_t k_by_key, k_by_channel, v_by_key, v_by_channel, d_params, d_gains, d_q, d_k, d_v, d_out,
+        delta, logsum, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -45,7 +45,7 @@ static size_t take(size_t *used, size_t floats)
 
 /* `u` is the unit for packed operands, or NULL. */
 static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, size_t params, int threads)
+                      size_t head_size, size_t params, int normed, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     const size_t packed = u ? packed_tiles(tokens, kv_heads) * packed_tile_bytes(u, head_size) : 0;
@@ -63,6 +63,7 @@ static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t hea
     p.v_by_key = take(&used, packed / sizeof(float));
     p.v_by_channel = take(&used, packed / sizeof(float));
     p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
+    p.d_gains = take(&used, normed ? 2 * sequences * (heads + 2 * kv_heads) * head_size : 0);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
     p.d_v = take(&used, k);
@@ -84,8 +85,9 @@ static const unit *packed_unit(const kvsi_context *c)
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
     const kvsi_context c = {.precision = l->precision};
-    const plan p = make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences,
-                             l->heads, l->kv_heads, l->head_size, l->shift_params, threads);
+    const plan p =
+        make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences, l->heads,
+                  l->kv_heads, l->head_size, l->shift_params, l->qk_norm, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
@@ -95,7 +97,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
     const size_t params = kvsi_shift_params(a);
     const unit *u = a->training ? packed_unit(c) : NULL;
     const plan p = make_plan(u, a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size,
-                             params, c->threads);
+                             params, a->q_gain || a->k_gain, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -111,6 +113,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .taps = base + p.taps,
         .d_params = (double *)(base + p.d_params),
         .params = params,
+        .d_gains = (double *)(base + p.d_gains),
         .scratch = base + p.scratch,
         .unit = u,
         .k_by_key = (unsigned char *)(base + p.k_by_key),

@@ -31,6 +31,7 @@ typedef struct work {
     float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
     double *d_params;              /* [sequences, heads + 2 kv_heads, params] */
     size_t params;                 /* most parameters per head */
+    double *d_gains;               /* [sequences, heads + 2 kv_heads, head_size] with a norm */
     float *scratch;                /* of all threads */
     const unit *unit;              /* for packed operands; NULL = vectors of float32 */
     unsigned char *k_by_key, *k_by_channel, *v_by_key, *v_by_channel; /* attention_packed.h */

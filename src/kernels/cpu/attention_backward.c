@@ -110,14 +110,15 @@ static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
     const shift_rotation m = LEVEL(attention_target)(w, a, which, span, head, qkv);
     const scratch s = LEVEL(attention_scratch)(w, a->head_size);
     const size_t slot = slot_of(a, which, head);
+    const size_t place = sequence * (a->heads + 2 * a->kv_heads) + slot;
 
     LEVEL(shift_rotate_backward)
     (d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
-     m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_shifted, stride, &m);
+     m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_shifted, stride, &m,
+     (norm_backward_memory){w->d_gains + place * a->head_size, s.keys});
     if (m.window > 0 && form->backward)
-        form->backward(w->d_params + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->params,
-                       s.d_taps, kvsi_head_params(shift, head, a->head_size), m.window,
-                       a->head_size);
+        form->backward(w->d_params + place * w->params, s.d_taps,
+                       kvsi_head_params(shift, head, a->head_size), m.window, a->head_size);
 }
 
 static void shift_head_backward(const work *w, float *d_qkv, const float *qkv,
@@ -154,6 +155,21 @@ static void reduce_params(const work *w, const kvsi_attention *a, kvsi_target ta
         }
 }
 
+/* Sums the gradient of one target's gain over sequences and heads, in order. */
+static void reduce_gains(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
+{
+    const size_t slots = a->heads + 2 * a->kv_heads;
+
+    for (size_t i = 0; target.gain && i < a->head_size; i++) {
+        double sum = 0;
+
+        for (size_t s = 0; s < a->sequences; s++)
+            for (size_t head = 0; head < target.heads; head++)
+                sum += w->d_gains[(s * slots + slot + head) * a->head_size + i];
+        target.d_gain[i] += (float)sum;
+    }
+}
+
 void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out, const float *out,
                                const float *logsum, const float *qkv, const kvsi_attention *a)
 {
@@ -171,4 +187,6 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
     reduce_params(&w, a, kvsi_target_q(a), 0);
     reduce_params(&w, a, kvsi_target_k(a), a->heads);
     reduce_params(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
+    reduce_gains(&w, a, kvsi_target_q(a), 0);
+    reduce_gains(&w, a, kvsi_target_k(a), a->heads);
 }

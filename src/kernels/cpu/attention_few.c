@@ -43,31 +43,46 @@ INLINE void score_few(kvsi_dtype type, size_t m, const scratch *s, const head_vi
             s->scores[i * KEYS + j] = 0.0f;
 }
 
+/* Runs of channels whose sums are computed side by side: with long vectors a run has only two sums,
+ * each of which waits for its last addition. */
+enum { RUNS = VEC_BYTES == 64 ? 2 : 1 };
+
+/* Channels c .. c+runs*RUN-1.  type, m and runs are constants at every call. */
+INLINE void add_runs(kvsi_dtype type, size_t m, size_t runs, const scratch *s, const head_view *h,
+                     size_t key, size_t n, size_t c)
+{
+    const size_t stride = whole_channels(h->head_size);
+    const size_t bytes = kvsi_dtype_bytes(type, h->head_size);
+    const unsigned char *rows =
+        (const unsigned char *)h->v + (key - h->span->first) * bytes + c / RUN * run_bytes(type);
+    vec sums[FEW_ROWS][RUNS * RUN_VECTORS];
+
+    for (size_t i = 0; i < m; i++)
+        for (size_t v = 0; v < runs * RUN_VECTORS; v++)
+            sums[i][v] = vec_load(s->out + i * stride + c + v * VEC);
+    for (size_t j = 0; j < n; j++)
+        for (size_t at = 0; at < runs; at++) {
+            const run r = decode_run(type, rows + j * bytes + at * run_bytes(type));
+
+            for (size_t v = 0; v < RUN_VECTORS; v++)
+                for (size_t i = 0; i < m; i++)
+                    sums[i][at * RUN_VECTORS + v] += vec_all(s->scores[i * KEYS + j]) * r.w[v];
+        }
+    for (size_t i = 0; i < m; i++)
+        for (size_t v = 0; v < runs * RUN_VECTORS; v++)
+            vec_store(s->out + i * stride + c + v * VEC, sums[i][v]);
+}
+
 /* type and m are constants at every call. */
 INLINE void add_few_values(kvsi_dtype type, size_t m, const scratch *s, const head_view *h,
                            size_t key, size_t n)
 {
-    const size_t d = h->head_size, stride = whole_channels(d), bytes = kvsi_dtype_bytes(type, d);
-    const unsigned char *rows = (const unsigned char *)h->v + (key - h->span->first) * bytes;
+    size_t c = 0;
 
-    for (size_t c = 0; c < d; c += RUN, rows += run_bytes(type)) {
-        vec sums[FEW_ROWS][RUN_VECTORS];
-
-        for (size_t i = 0; i < m; i++)
-            for (size_t v = 0; v < RUN_VECTORS; v++)
-                sums[i][v] = vec_load(s->out + i * stride + c + v * VEC);
-        for (size_t j = 0; j < n; j++) {
-            const run r = decode_run(type, rows + j * bytes);
-
-            for (size_t v = 0; v < RUN_VECTORS; v++) {
-                for (size_t i = 0; i < m; i++)
-                    sums[i][v] += vec_all(s->scores[i * KEYS + j]) * r.w[v];
-            }
-        }
-        for (size_t i = 0; i < m; i++)
-            for (size_t v = 0; v < RUN_VECTORS; v++)
-                vec_store(s->out + i * stride + c + v * VEC, sums[i][v]);
-    }
+    for (; c + RUNS * RUN <= h->head_size; c += RUNS * RUN)
+        add_runs(type, m, RUNS, s, h, key, n, c);
+    for (; c < h->head_size; c += RUN)
+        add_runs(type, m, 1, s, h, key, n, c);
 }
 
 typedef void score_keys(const scratch *s, const head_view *h, size_t row, size_t key, size_t n);

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/vector.h"
 
+#include <float.h>
 #include <string.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -22,14 +23,43 @@ INLINE uint32_t bf16_bits(float x)
     return (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
 }
 
+/* The same for an operand of a product.  At levels with tiles denormals become 0 before they are
+ * rounded, as in VCVTNE2PS2BF16; elsewhere the products take them as 0. */
+INLINE uint32_t bf16_operand(float x)
+{
+#ifdef KVSI_TILES
+    x = x > -FLT_MIN && x < FLT_MIN ? 0.0f * x : x;
+#endif
+    return bf16_bits(x);
+}
+
 typedef uint32_t vecu __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
 
-/* The same for the lanes of a vector. */
+/* The same for operands in the lanes of a vector. */
 INLINE vecu bf16_vec(vec x)
 {
-    const vecu bits = (vecu)x, nan = (vecu)(x != x);
+    const vecu nan = (vecu)(x != x);
+    vecu bits = (vecu)x;
 
+#ifdef KVSI_TILES
+    bits &= (vecu)((bits & 0x7f800000) != 0) | 0x80000000;
+#endif
     return (nan & (bits | 0x400000)) | (~nan & (bits + 0x7fff + (bits >> 16 & 1)));
+}
+
+/* Pairs of the lanes of two vectors. */
+INLINE vecu bf16_vec_pairs(vec even, vec odd)
+{
+#if defined __AVX512BF16__ && VEC_BYTES == 64
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+
+    return (vecu)_mm512_permutexvar_epi16(order,
+                                          (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+#else
+    return bf16_vec(even) >> 16 | (bf16_vec(odd) & 0xffff0000);
+#endif
 }
 
 /* Pairs along x: `count` values; the last pair of an odd count ends with 0. */
@@ -39,7 +69,7 @@ INLINE void bf16_pairs_along(uint32_t *restrict out, const float *restrict x, si
     half *values = (half *)out;
 
     for (size_t p = 0; p < count; p++)
-        values[p] = (uint16_t)(bf16_bits(x[p]) >> 16);
+        values[p] = (uint16_t)(bf16_operand(x[p]) >> 16);
     if (count % 2)
         values[count] = 0;
 }
@@ -49,7 +79,7 @@ INLINE void bf16_pairs_across(uint32_t *restrict out, const float *restrict even
                               const float *restrict odd, size_t width)
 {
     for (size_t i = 0; i < width; i++)
-        out[i] = bf16_bits(even[i]) >> 16 | (bf16_bits(odd[i]) & 0xffff0000);
+        out[i] = bf16_operand(even[i]) >> 16 | (bf16_operand(odd[i]) & 0xffff0000);
 }
 
 /* The instructions on bfloat16 take denormal operands as 0 and flush denormal results to 0,

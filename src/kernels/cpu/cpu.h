@@ -35,4 +35,7 @@ size_t LEVEL(norm_workspace)(const kvsi_limits *limits);
 size_t LEVEL(attention_workspace)(const kvsi_limits *limits, int threads);
 size_t LEVEL(head_workspace)(const kvsi_limits *limits);
 
+/* The member of kvsi_ops. */
+size_t LEVEL(packed_bytes)(const kvsi_context *c, const kvsi_matrix *w, size_t n);
+
 #endif

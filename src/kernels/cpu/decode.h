@@ -51,8 +51,18 @@ INLINE veci vec_widen(const void *halves)
     return __builtin_convertvector(*(const f16_of_vec *)halves, veci);
 }
 
-/* The exponent is adjusted by a multiplication, which is exact, also for subnormals.  Infinity,
- * which weights do not have, becomes 65536. */
+/* The F16 in the low half of each lane.  Subnormals, which are normal floats, are integers times
+ * 2^-24; no float is subnormal on the way, because products in bf16 flush those.  Infinity, which
+ * weights do not have, becomes 65536. */
+INLINE vec vec_from_f16_bits(veci bits)
+{
+    const veci magnitude = bits & 0x7fff;
+    const vec small = __builtin_convertvector(magnitude, vec) * 0x1p-24f;
+    const vec value = vec_select(magnitude < 0x400, small, (vec)((magnitude << 13) + (112 << 23)));
+
+    return (vec)((veci)value | (bits & 0x8000) << 16);
+}
+
 INLINE vec vec_from_f16(const void *at)
 {
 #if defined __AVX512F__ && VEC_BYTES == 64
@@ -65,10 +75,19 @@ INLINE vec vec_from_f16(const void *at)
         _mm256_storeu_ps((float *)&out + 8 * j, _mm256_cvtph_ps(_mm_loadu_si128(halves + j)));
     return out;
 #else
-    const veci bits = vec_widen(at);
-    const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;
+    return vec_from_f16_bits(vec_widen(at));
+#endif
+}
 
-    return (vec)((veci)magnitude | (bits & 0x8000) << 16);
+/* The F16 in the low half of each lane, whatever the high halves are. */
+INLINE vec vec_from_f16_lanes(veci lanes)
+{
+#ifdef __F16C__
+    const f16_of_vec halves = __builtin_convertvector(lanes, f16_of_vec);
+
+    return vec_from_f16(&halves);
+#else
+    return vec_from_f16_bits(lanes);
 #endif
 }
 
@@ -104,9 +123,11 @@ INLINE run run_from_q8_0(const unsigned char *at)
     run r;
 
     for (int j = 0; j < RUN_VECTORS; j++) {
-        const bytes_of_vec bytes = *(const bytes_of_vec *)(at + 2 + j * VEC);
+        /* By way of 16 bits: GCC 12 has no vector instructions for the whole way. */
+        const shorts_of_vec shorts =
+            __builtin_convertvector(*(const bytes_of_vec *)(at + 2 + j * VEC), shorts_of_vec);
 
-        r.w[j] = __builtin_convertvector(__builtin_convertvector(bytes, veci), vec) * factor;
+        r.w[j] = __builtin_convertvector(__builtin_convertvector(shorts, veci), vec) * factor;
     }
     return r;
 }

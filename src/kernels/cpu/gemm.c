@@ -3,20 +3,27 @@
 #include "kernels/cpu/decode.h"
 #include "parallel/threads.h"
 
-/* Most rows and bytes of A that are packed at once. */
-enum { SPAN_ROWS = 4080, PACKED_A = 1 << 24 };
+/* One operand is packed by all threads together, the shared one; the other one is packed by pieces
+ * of C, each of which belongs to one thread.  The smaller operand is shared, so pieces are long
+ * and seldom pack the same values. */
 
-/* A piece of C is computed by one thread, which packs its columns of B: pieces are tall. */
-enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128 };
+/* Most rows or columns, and most bytes, of the shared operand that are packed at once. */
+enum { SPAN_MAX = 4080, SHARED_BYTES = 1 << 24 };
+
+/* Rows or columns that a piece packs. */
+enum { PIECE = 256, PIECE_MIN = 128 };
 enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
-enum { PACKED_B = PIECE_COLS * UNIT_PANEL_BYTES };
+enum { OWN_BYTES = (PIECE + UNIT_ROWS_MAX) * UNIT_PANEL_BYTES }; /* a piece has whole panels */
 
-/* Columns that are no plain float32 are decoded in blocks of this depth before they are packed. */
+/* Columns that a unit cannot pack as they are stored are decoded in blocks of this depth. */
 enum { DECODED_DEPTH = 256 };
 
-_Static_assert((SPAN_ROWS + UNIT_ROWS_MAX) * UNIT_PANEL_BYTES <= PACKED_A,
+/* Panels across memory, whose values of one k are consecutive, are packed together in steps of this
+ * depth: a row of memory is read once, not a cache line or two for each panel. */
+enum { STRIP_DEPTH = 32 };
+
+_Static_assert((SPAN_MAX + UNIT_ROWS_MAX) * UNIT_PANEL_BYTES <= SHARED_BYTES,
                "a span has at least one block of depth");
-_Static_assert(PIECE_COLS_MIN % UNIT_COLS_MAX == 0, "pieces are whole panels");
 
 static size_t least(size_t x, size_t y)
 {
@@ -35,60 +42,54 @@ static size_t round_up(size_t n, size_t to)
 
 /* ---- packing ---- */
 
-/* A span of A, packed: for each block of unit->depth, consecutive panels of unit->rows. */
-typedef struct span {
-    const unit *unit;
-    unsigned char *packed;
-    size_t row, rows;    /* rows of A */
-    size_t inner, depth; /* columns of A */
-} span;
-
-/* Depth of the block at `inner`, and of its packed panels. */
-static size_t block_depth(const span *s, size_t inner)
+/* Depth of one step of packing panels of a view. */
+static size_t step_depth(const matrix_view *v, size_t depth)
 {
-    return least(s->unit->depth, s->depth - inner);
+    return v->col == 1 ? depth : STRIP_DEPTH;
 }
 
-static size_t packed_depth(const span *s, size_t inner)
+/* Packs rows row .. end-1 of A, `depth` values of k from `inner` on: panels of unit->rows. */
+static void pack_rows(const unit *u, unsigned char *panels, const gemm *g, size_t inner,
+                      size_t depth, size_t row, size_t end)
 {
-    return round_up(block_depth(s, inner), s->unit->group);
+    const size_t panel_bytes = u->rows * round_up(depth, u->group) * u->row_bytes;
+    const matrix_view v = g->a;
+    const size_t step = step_depth(&v, depth);
+
+    for (size_t p = 0; p < depth; p += step)
+        for (size_t i = row; i < end; i += u->rows)
+            u->pack_rows(panels + (i - row) / u->rows * panel_bytes + p * u->rows * u->row_bytes,
+                         (matrix_view){v.at + i * v.row + (inner + p) * v.col, v.row, v.col},
+                         least(u->rows, end - i), least(step, depth - p));
 }
 
-static unsigned char *packed_panel(const span *s, size_t inner, size_t row)
+/* Packs the first values of a panel of columns as they are stored; returns how many values of k. */
+static size_t pack_stored(const unit *u, unsigned char *panel, const kvsi_matrix *w, size_t inner,
+                          size_t depth, size_t col, size_t count)
 {
-    const size_t rows = round_up(s->rows, s->unit->rows);
+    const size_t whole = depth / UNIT_STORED * UNIT_STORED;
+    const size_t bytes = kvsi_dtype_bytes(w->type, w->cols);
+    const size_t first = kvsi_matrix_row(w, col), step = kvsi_matrix_row(w, col + 1) - first;
 
-    return s->packed + (inner * rows + row * packed_depth(s, inner)) * s->unit->row_bytes;
+    if (!u->pack_stored || count < u->cols)
+        return 0;
+    for (size_t j = 2; j < count; j++)
+        if (kvsi_matrix_row(w, col + j) != first + j * step)
+            return 0;
+    return u->pack_stored(panel, w->type,
+                          (const unsigned char *)w->data + first * bytes +
+                              kvsi_dtype_bytes(w->type, inner),
+                          step * bytes, whole)
+               ? whole
+               : 0;
 }
 
-/* Rows row .. row+count-1 of A. */
-static void pack_panel(const gemm *g, const span *s, size_t inner, size_t row, size_t count)
-{
-    const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
-                           g->a.row, g->a.col};
-
-    s->unit->pack_rows(packed_panel(s, inner, row), v, count, block_depth(s, inner));
-}
-
-/* Packs a panel of columns of B; weights that are not plain float32 are decoded first. */
-static void pack_columns(const unit *u, unsigned char *panel, const gemm *g, size_t inner,
+/* Packs a panel of columns of weights; those that the unit cannot pack are decoded first. */
+static void pack_weights(const unit *u, unsigned char *panel, const kvsi_matrix *w, size_t inner,
                          size_t depth, size_t col, size_t count)
 {
-    const kvsi_matrix *w = g->weights;
-
-    if (!w) { /* transposed: columns of B are rows of the view */
-        u->pack_cols(panel,
-                     (matrix_view){g->b.at + inner * g->b.row + col * g->b.col, g->b.col, g->b.row},
-                     count, depth);
-        return;
-    }
-    if (w->type == KVSI_F32 && w->paired == 0) {
-        u->pack_cols(panel,
-                     (matrix_view){(const float *)w->data + col * w->cols + inner, w->cols, 1},
-                     count, depth);
-        return;
-    }
-    for (size_t p = 0; p < depth; p += DECODED_DEPTH) {
+    for (size_t p = pack_stored(u, panel, w, inner, depth, col, count); p < depth;
+         p += DECODED_DEPTH) {
         const size_t now = least(DECODED_DEPTH, depth - p);
         const unsigned char *rows = w->data;
         float decoded[UNIT_COLS_MAX * DECODED_DEPTH];
@@ -102,20 +103,113 @@ static void pack_columns(const unit *u, unsigned char *panel, const gemm *g, siz
     }
 }
 
+/* Packs columns col .. end-1 of B in the same way: panels of unit->cols. */
+static void pack_columns(const unit *u, unsigned char *panels, const gemm *g, size_t inner,
+                         size_t depth, size_t col, size_t end)
+{
+    const kvsi_matrix *w = g->weights;
+    const size_t panel_bytes = u->cols * round_up(depth, u->group) * u->col_bytes;
+    /* transposed: columns of B are rows of the view */
+    const matrix_view v =
+        w ? (matrix_view){w->data, w->cols, 1} : (matrix_view){g->b.at, g->b.col, g->b.row};
+    const size_t step = step_depth(&v, depth);
+
+    if (w && (w->type != KVSI_F32 || w->paired != 0)) {
+        for (; col < end; col += u->cols, panels += panel_bytes)
+            pack_weights(u, panels, w, inner, depth, col, least(u->cols, end - col));
+        return;
+    }
+    for (size_t p = 0; p < depth; p += step)
+        for (size_t j = col; j < end; j += u->cols)
+            u->pack_cols(panels + (j - col) / u->cols * panel_bytes + p * u->cols * u->col_bytes,
+                         (matrix_view){v.at + j * v.row + (inner + p) * v.col, v.row, v.col},
+                         least(u->cols, end - j), least(step, depth - p));
+}
+
+/* All of B, packed: for each block of unit->depth, consecutive panels of unit->cols.  Returns the
+ * place of the panel from `col` on; `inner` is where the block starts, `depth` its packed depth. */
+static size_t packed_column(const unit *u, size_t n, size_t inner, size_t depth, size_t col)
+{
+    return (inner * round_up(n, u->cols) + col * depth) * u->col_bytes;
+}
+
 /* One piece of packing: PANELS panels of one block of depth. */
 enum { PANELS = 8 };
 
-static void pack_span(const kvsi_context *c, const gemm *g, const span *s)
+static const unit *unit_of(const kvsi_context *c, const gemm *g)
 {
-    const unit *u = s->unit;
-    const size_t groups = divide_up(s->rows, PANELS * u->rows);
+    return LEVEL(unit_of)(c, g->weights ? g->weights->type : KVSI_F32);
+}
 
-    KVSI_PARALLEL_PIECES(c->threads, i, groups * divide_up(s->depth, u->depth)) {
-        const size_t end = least((i % groups + 1) * PANELS * u->rows, s->rows);
+size_t LEVEL(gemm_packed_bytes)(const kvsi_context *c, const gemm *g)
+{
+    const unit *u = unit_of(c, g);
+    const size_t bytes = packed_column(u, g->n, round_up(g->k, u->group), 0, 0);
+
+    return round_up(bytes, GEMM_ALIGNMENT);
+}
+
+void LEVEL(gemm_pack)(const kvsi_context *c, void *packed, const gemm *g)
+{
+    const unit *u = unit_of(c, g);
+    const size_t groups = divide_up(g->n, PANELS * u->cols);
+
+    KVSI_PARALLEL_PIECES(c->threads, i, groups * divide_up(g->k, u->depth)) {
+        const size_t inner = i / groups * u->depth, depth = least(u->depth, g->k - inner);
+        const size_t col = i % groups * PANELS * u->cols;
         const unsigned state = u->enter();
 
-        for (size_t row = i % groups * PANELS * u->rows; row < end; row += u->rows)
-            pack_panel(g, s, i / groups * u->depth, row, least(u->rows, s->rows - row));
+        pack_columns(u,
+                     (unsigned char *)packed +
+                         packed_column(u, g->n, inner, round_up(depth, u->group), col),
+                     g, inner, depth, col, least(col + PANELS * u->cols, g->n));
+        u->leave(state);
+    }
+}
+
+/* A span of k of some rows of A, or of some columns of B, packed: for each block of unit->depth,
+ * consecutive panels. */
+typedef struct span {
+    const unit *unit;
+    const gemm *product;
+    int is_b;
+    unsigned char *packed;
+    size_t from, count;  /* rows or columns */
+    size_t inner, depth; /* k */
+} span;
+
+static size_t span_panel(const span *s)
+{
+    return s->is_b ? s->unit->cols : s->unit->rows;
+}
+
+/* Depth of the block at `inner` of the span. */
+static size_t block_depth(const span *s, size_t inner)
+{
+    return least(s->unit->depth, s->depth - inner);
+}
+
+/* The panel from row or column `at` of the span on. */
+static unsigned char *span_at(const span *s, size_t inner, size_t at)
+{
+    const size_t depth = round_up(block_depth(s, inner), s->unit->group);
+    const size_t bytes = s->is_b ? s->unit->col_bytes : s->unit->row_bytes;
+
+    return s->packed + (inner * round_up(s->count, span_panel(s)) + at * depth) * bytes;
+}
+
+static void pack_span(const kvsi_context *c, const span *s)
+{
+    const unit *u = s->unit;
+    const size_t group = PANELS * span_panel(s), groups = divide_up(s->count, group);
+
+    KVSI_PARALLEL_PIECES(c->threads, i, groups * divide_up(s->depth, u->depth)) {
+        const size_t inner = i / groups * u->depth, from = i % groups * group;
+        const unsigned state = u->enter();
+
+        (s->is_b ? pack_columns : pack_rows)(
+            u, span_at(s, inner, from), s->product, s->inner + inner, block_depth(s, inner),
+            s->from + from, s->from + least(from + group, s->count));
         u->leave(state);
     }
 }
@@ -136,22 +230,27 @@ static void multiply_edge(const unit *u, float *c, size_t stride, const void *a,
                                 (start.bias ? start.bias[j] : 0.0f);
 }
 
-/* Rows row .. row+rows-1 of a span times a packed block of B, into columns from `col` on. */
-static void multiply_block(const gemm *g, const span *s, size_t inner, size_t row, size_t rows,
-                           const unsigned char *b, size_t col, size_t cols)
-{
-    const unit *u = s->unit;
-    const size_t depth = packed_depth(s, inner);
-    const int first = s->inner + inner == 0;
+/* A block of C, and its packed operands: `depth` values of k from `inner` on. */
+typedef struct block {
+    const unsigned char *a, *b;
+    size_t row, rows, col, cols;
+    size_t inner, depth;
+} block;
 
-    for (size_t j = 0; j < cols; j += u->cols)
-        for (size_t i = row; i < row + rows; i += u->rows) {
-            const size_t at = (s->row + i) * g->stride + col + j;
-            const size_t height = least(u->rows, row + rows - i), width = least(u->cols, cols - j);
-            const float *c = first ? g->start : g->c;
+static void multiply_block(const unit *u, const gemm *g, const block *k)
+{
+    const size_t depth = round_up(k->depth, u->group);
+
+    for (size_t j = 0; j < k->cols; j += u->cols)
+        for (size_t i = 0; i < k->rows; i += u->rows) {
+            const size_t at = (k->row + i) * g->stride + k->col + j;
+            const size_t height = least(u->rows, k->rows - i), width = least(u->cols, k->cols - j);
+            const float *c = k->inner == 0 ? g->start : g->c;
             const unit_start start = {c ? c + at : NULL,
-                                      first && g->bias ? g->bias + col + j : NULL, g->stride};
-            const unsigned char *x = packed_panel(s, inner, i), *y = b + j * depth * u->col_bytes;
+                                      k->inner == 0 && g->bias ? g->bias + k->col + j : NULL,
+                                      g->stride};
+            const unsigned char *x = k->a + i * depth * u->row_bytes;
+            const unsigned char *y = k->b + j * depth * u->col_bytes;
 
             if (height == u->rows && width == u->cols)
                 u->multiply(g->c + at, g->stride, x, y, depth, start);
@@ -160,8 +259,10 @@ static void multiply_block(const gemm *g, const span *s, size_t inner, size_t ro
         }
 }
 
+/* Pieces of C: parts of the rows or columns of the shared span by parts of those of the other
+ * operand. */
 typedef struct tiling {
-    size_t rows, cols, row_count, col_count;
+    size_t shared, own, shared_count, own_count;
 } tiling;
 
 /* Size of each of `count` about equal parts of n, rounded up to whole panels. */
@@ -170,45 +271,81 @@ static size_t part(size_t n, size_t count, size_t panel)
     return round_up(divide_up(n, count), panel);
 }
 
-static tiling cut_pieces(const unit *u, size_t rows, size_t cols)
+static tiling cut_pieces(const span *s, size_t own)
 {
-    size_t across = divide_up(cols, PIECE_COLS), down = 1;
+    const unit *u = s->unit;
+    const size_t panel = s->is_b ? u->rows : u->cols;
+    size_t parts = divide_up(own, PIECE), shared_parts = 1;
     tiling t;
 
-    while (across * down < PIECES_WANTED && cols / across >= 2 * PIECE_COLS_MIN)
-        across *= 2;
-    while (across * down < PIECES_WANTED && rows / down >= 2 * u->block_rows)
-        down *= 2;
-    while (across * down < PIECES_NEEDED && cols / across >= 4 * u->cols)
-        across *= 2; /* a small C: narrow pieces are slower, but idle threads are worse */
-    t.rows = part(rows, down, u->rows);
-    t.cols = part(cols, across, u->cols);
-    t.row_count = divide_up(rows, t.rows);
-    t.col_count = divide_up(cols, t.cols);
+    while (parts * shared_parts < PIECES_WANTED && own / parts >= 2 * PIECE_MIN)
+        parts *= 2;
+    while (parts * shared_parts < PIECES_WANTED && s->count / shared_parts >= 2 * u->block_rows)
+        shared_parts *= 2;
+    while (parts * shared_parts < PIECES_NEEDED && own / parts >= 4 * panel)
+        parts *= 2; /* a small C: narrow pieces are slower, but idle threads are worse */
+    t.own = part(own, parts, panel);
+    t.shared = part(s->count, shared_parts, span_panel(s));
+    t.own_count = divide_up(own, t.own);
+    t.shared_count = divide_up(s->count, t.shared);
     return t;
 }
 
-static void multiply_piece(const gemm *g, const span *s, const tiling *t, size_t piece,
-                           unsigned char *b)
+/* Columns of B that are already packed, or packed into `buffer`. */
+static const unsigned char *own_columns(const span *s, size_t inner, size_t col, size_t cols,
+                                        unsigned char *buffer)
 {
+    const gemm *g = s->product;
     const unit *u = s->unit;
-    const size_t row = piece / t->col_count * t->rows, col = piece % t->col_count * t->cols;
-    const size_t rows = least(t->rows, s->rows - row), cols = least(t->cols, g->n - col);
+    const size_t depth = block_depth(s, inner);
+
+    if (g->packed)
+        return (const unsigned char *)g->packed +
+               packed_column(u, g->n, s->inner + inner, round_up(depth, u->group), col);
+    pack_columns(u, buffer, g, s->inner + inner, depth, col, col + cols);
+    return buffer;
+}
+
+static void multiply_piece(const span *s, const tiling *t, size_t piece, unsigned char *buffer)
+{
+    const gemm *g = s->product;
+    const unit *u = s->unit;
+    const size_t own = piece % t->own_count * t->own;
+    const size_t shared = piece / t->own_count * t->shared;
+    const size_t owns = least(t->own, (s->is_b ? g->m : g->n) - own);
+    const size_t shares = least(t->shared, s->count - shared);
     const unsigned state = u->enter();
 
     for (size_t inner = 0; inner < s->depth; inner += u->depth) {
-        for (size_t j = 0; j < cols; j += u->cols)
-            pack_columns(u, b + j * packed_depth(s, inner) * u->col_bytes, g, s->inner + inner,
-                         block_depth(s, inner), col + j, least(u->cols, cols - j));
-        for (size_t i = 0; i < rows; i += u->block_rows)
-            multiply_block(g, s, inner, row + i, least(u->block_rows, rows - i), b, col, cols);
+        block k = {.inner = s->inner + inner, .depth = block_depth(s, inner)};
+
+        if (s->is_b) {
+            pack_rows(u, buffer, g, k.inner, k.depth, own, own + owns);
+            k.a = buffer;
+            k.row = own;
+            k.rows = owns;
+            k.b = span_at(s, inner, shared);
+            k.col = s->from + shared;
+            k.cols = shares;
+            multiply_block(u, g, &k);
+            continue;
+        }
+        k.b = own_columns(s, inner, own, owns, buffer);
+        k.col = own;
+        k.cols = owns;
+        for (size_t i = 0; i < shares; i += u->block_rows) {
+            k.a = span_at(s, inner, shared + i);
+            k.row = s->from + shared + i;
+            k.rows = least(u->block_rows, shares - i);
+            multiply_block(u, g, &k);
+        }
     }
     u->leave(state);
 }
 
 size_t LEVEL(gemm_workspace)(int threads)
 {
-    return PACKED_A + (size_t)threads * PACKED_B;
+    return SHARED_BYTES + (size_t)threads * OWN_BYTES;
 }
 
 /* C for k = 0, where there is no product: start and bias alone. */
@@ -224,10 +361,12 @@ static void start_only(const gemm *g)
 
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
 {
-    const unit *u = LEVEL(unit_of)(c, g->weights ? g->weights->type : KVSI_F32);
+    const unit *u = unit_of(c, g);
     unsigned char *packed = c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads);
-    unsigned char *packed_b = packed + PACKED_A;
-    size_t span_rows, span_depth;
+    unsigned char *own = packed + SHARED_BYTES;
+    span s = {.unit = u, .product = g, .is_b = g->n < g->m && !g->packed, .packed = packed};
+    const size_t count = s.is_b ? g->n : g->m;
+    size_t span_count, span_depth;
 
     if (g->m == 0 || g->n == 0)
         return;
@@ -235,18 +374,19 @@ void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
         start_only(g);
         return;
     }
-    span_rows = part(g->m, divide_up(g->m, SPAN_ROWS), u->rows);
-    span_depth = PACKED_A / (span_rows * u->row_bytes) / u->depth * u->depth;
-    for (size_t row = 0; row < g->m; row += span_rows)
-        for (size_t inner = 0; inner < g->k; inner += span_depth) {
-            const span s = {u,     packed,
-                            row,   least(span_rows, g->m - row),
-                            inner, least(span_depth, g->k - inner)};
-            const tiling t = cut_pieces(u, s.rows, g->n);
+    span_count = part(count, divide_up(count, SPAN_MAX), span_panel(&s));
+    span_depth =
+        SHARED_BYTES / (span_count * (s.is_b ? u->col_bytes : u->row_bytes)) / u->depth * u->depth;
+    for (s.from = 0; s.from < count; s.from += span_count)
+        for (s.inner = 0; s.inner < g->k; s.inner += span_depth) {
+            tiling t;
 
-            pack_span(c, g, &s);
-            KVSI_PARALLEL_PIECES(c->threads, i, t.row_count * t.col_count) {
-                multiply_piece(g, &s, &t, i, packed_b + kvsi_thread_index() * PACKED_B);
+            s.count = least(span_count, count - s.from);
+            s.depth = least(span_depth, g->k - s.inner);
+            t = cut_pieces(&s, s.is_b ? g->m : g->n);
+            pack_span(c, &s);
+            KVSI_PARALLEL_PIECES(c->threads, i, t.shared_count * t.own_count) {
+                multiply_piece(&s, &t, i, own + kvsi_thread_index() * OWN_BYTES);
             }
         }
 }

@@ -19,6 +19,7 @@ typedef struct gemm {
     matrix_view a;              /* [m, k] */
     matrix_view b;              /* [k, n]; or */
     const kvsi_matrix *weights; /* [n, k] of any type, B's transpose */
+    const void *packed;         /* B, packed by gemm_pack in the same context; NULL = not yet */
     size_t m, n, k;
     const float *start; /* initial C, same shape and stride; may be C itself; NULL = 0 */
     const float *bias;  /* [n], added to every row; NULL = none */
@@ -27,5 +28,11 @@ typedef struct gemm {
 /* Uses the last gemm_workspace() bytes of the context's workspace. */
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g);
 size_t LEVEL(gemm_workspace)(int threads);
+
+/* Packs all of B, which products with other A can then share.  Only b, weights, n and k are used.
+ * `packed` has gemm_packed_bytes() and is aligned to GEMM_ALIGNMENT. */
+enum { GEMM_ALIGNMENT = 64 };
+void LEVEL(gemm_pack)(const kvsi_context *c, void *packed, const gemm *g);
+size_t LEVEL(gemm_packed_bytes)(const kvsi_context *c, const gemm *g);
 
 #endif

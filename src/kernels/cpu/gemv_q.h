@@ -2,8 +2,8 @@
  * summation of kernels/rounding.h.
  *
  * Inputs are rounded and packed once per layer; then every row of weights is read once, in
- * order, and leaves vectors of integer sums.  After eight rows, the lanes of these are summed,
- * and the factors are applied to eight rows at a time. */
+ * order, and leaves four integers for every group.  After some rows, sixteen with VNNI, these are
+ * summed, and the factors are applied to all these rows at a time. */
 #ifndef KVSI_KERNELS_CPU_GEMV_Q_H
 #define KVSI_KERNELS_CPU_GEMV_Q_H
 
@@ -29,7 +29,7 @@ typedef struct gemv_block {
         } plane;
     };
     /* Sums of inputs, for what is subtracted from the stored weights:
-     *     Q4_0, Q5_0   [4][8]: of the two groups of a pair, times -8 or -16, in lanes 0 and 4
+     *     Q4_0, Q5_0   [8][4]: of a group, times -8 or -16, then three zeros
      *     Q4_K, Q5_K   [8]: of 32 inputs, times -1
      *     Q6_K         [16]: of 16 inputs, times -32 */
     int32_t sums[32];

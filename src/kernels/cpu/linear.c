@@ -18,18 +18,65 @@ static size_t least(size_t x, size_t y)
     return x < y ? x : y;
 }
 
+/* y = residual + x W^T + bias */
+static gemm forward_product(float *y, const float *x, const kvsi_matrix *w, size_t n,
+                            const float *residual)
+{
+    return (gemm){.c = y,
+                  .stride = kvsi_matrix_stride(w),
+                  .a = {x, w->cols, 1},
+                  .weights = w,
+                  .packed = w->packed,
+                  .m = n,
+                  .n = w->rows,
+                  .k = w->cols,
+                  .start = residual,
+                  .bias = w->bias};
+}
+
+/* d_x = d_y W, without the packed form */
+static gemm backward_product(float *d_x, const float *d_y, const kvsi_matrix *w, size_t n)
+{
+    return (gemm){.c = d_x,
+                  .stride = w->cols,
+                  .a = {d_y, w->rows, 1},
+                  .b = {w->data, w->cols, 1},
+                  .m = n,
+                  .n = w->cols,
+                  .k = w->rows};
+}
+
+/* Packed weights are B of the forward product, then B of the backward product: where that one is,
+ * and the size of both. */
+static size_t backward_form(const kvsi_context *c, const kvsi_matrix *w)
+{
+    const gemm forward = forward_product(NULL, NULL, w, 0, NULL);
+
+    return LEVEL(gemm_packed_bytes)(c, &forward);
+}
+
+size_t LEVEL(packed_bytes)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+{
+    const gemm backward = backward_product(NULL, NULL, w, 0);
+
+    if (n > LEVEL(unit_of)(c, w->type)->packed_rows)
+        return 0;
+    return backward_form(c, w) + LEVEL(gemm_packed_bytes)(c, &backward);
+}
+
+void LEVEL(pack_weights)(kvsi_context *c, void *packed, const kvsi_matrix *w)
+{
+    const gemm forward = forward_product(NULL, NULL, w, 0, NULL);
+    const gemm backward = backward_product(NULL, NULL, w, 0);
+
+    LEVEL(gemm_pack)(c, packed, &forward);
+    LEVEL(gemm_pack)(c, (unsigned char *)packed + backward_form(c, w), &backward);
+}
+
 static void forward_part(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
                          const float *residual)
 {
-    const gemm product = {.c = y,
-                          .stride = kvsi_matrix_stride(w),
-                          .a = {x, w->cols, 1},
-                          .weights = w,
-                          .m = n,
-                          .n = w->rows,
-                          .k = w->cols,
-                          .start = residual,
-                          .bias = w->bias};
+    const gemm product = forward_product(y, x, w, n, residual);
 
     if (kvsi_rounds_inputs(w->type) && w->cols > 0)
         LEVEL(linear_int16)(c, y, x, w, n, residual);
@@ -50,7 +97,7 @@ void LEVEL(linear_many)(kvsi_context *c, float *y, const float *x, const kvsi_ma
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                            size_t n, const float *residual)
 {
-    if (c->precision == KVSI_PRECISION_F32 && LEVEL(gemv_suits)(c, w, n))
+    if (LEVEL(gemv_suits)(c, w, n))
         LEVEL(linear_gemv)(c, y, x, w, n, residual);
     else
         LEVEL(linear_many)(c, y, x, w, n, residual);
@@ -59,15 +106,11 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
                                   const kvsi_matrix *w, size_t n, int add)
 {
-    const gemm product = {.c = d_x,
-                          .stride = w->cols,
-                          .a = {d_y, w->rows, 1},
-                          .b = {w->data, w->cols, 1},
-                          .m = n,
-                          .n = w->cols,
-                          .k = w->rows,
-                          .start = add ? d_x : NULL};
+    gemm product = backward_product(d_x, d_y, w, n);
 
+    product.start = add ? d_x : NULL;
+    if (w->packed)
+        product.packed = (const unsigned char *)w->packed + backward_form(c, w);
     LEVEL(gemm)(c, &product);
 }
 

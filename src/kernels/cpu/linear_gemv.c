@@ -16,6 +16,7 @@ typedef struct gemv {
     size_t n;
     const float *x;
     const gemv_block *packed; /* x rounded to integers, if the weights are */
+    const uint32_t *pairs;    /* x rounded to bfloat16, in that precision */
     float *y;
     const float *residual;
     int exact;
@@ -149,11 +150,11 @@ static void multiply_quantized(const gemv *f, size_t row, size_t count, size_t t
         f->y[base + columns[r]] = sums[r];
 }
 
-/* Some rows, all tokens. */
-static void multiply_rows(const gemv *f, size_t row, size_t count)
+/* Some rows of a piece that ends at `end`, all tokens. */
+static void multiply_rows(const gemv *f, size_t row, size_t count, size_t end)
 {
-    if (f->exact && exact_suits(f->w->type)) {
-        LEVEL(linear_exact_rows)(f->y, f->x, f->w, f->n, f->residual, row, count);
+    if (f->pairs || (f->exact && exact_suits(f->w->type))) {
+        LEVEL(linear_exact_rows)(f->y, f->x, f->pairs, f->w, f->n, f->residual, row, count, end);
         return;
     }
     if (f->packed) {
@@ -173,21 +174,43 @@ static void multiply_rows(const gemv *f, size_t row, size_t count)
     }
 }
 
+static unsigned char *workspace(const kvsi_context *c)
+{
+    return c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads);
+}
+
 static gemv_block *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
 {
-    gemv_block *blocks =
-        (gemv_block *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
+    gemv_block *blocks = (gemv_block *)workspace(c);
 
     for (size_t t = 0; t < n; t++)
         LEVEL(gemv_q_pack)(blocks + t * gemv_blocks(w->cols), w->type, x + t * w->cols, w->cols);
     return blocks;
 }
 
+static uint32_t *round_inputs(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+{
+    uint32_t *pairs = (uint32_t *)workspace(c);
+
+    LEVEL(linear_exact_round)(pairs, x, n, w->cols);
+    return pairs;
+}
+
+/* Whether inputs are rounded to bfloat16. */
+static int uses_pairs(const kvsi_context *c, const kvsi_matrix *w)
+{
+    return c->precision == KVSI_PRECISION_BF16 && exact_suits(w->type);
+}
+
 int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
+    const size_t most = LEVEL(gemm_workspace)(c->threads);
+
     if (kvsi_rounds_inputs(w->type))
         return n <= GEMV_Q_TOKENS_MAX && w->cols > 0 &&
-               n * gemv_blocks(w->cols) * sizeof(gemv_block) <= LEVEL(gemm_workspace)(c->threads);
+               n * gemv_blocks(w->cols) * sizeof(gemv_block) <= most;
+    if (uses_pairs(c, w) && LEVEL(linear_exact_pairs)(n, w->cols) * sizeof(uint32_t) > most)
+        return 0;
     return n <= GEMV_TOKENS_MAX && w->cols > 0;
 }
 
@@ -221,14 +244,20 @@ static void multiply_piece(gemv f, size_t i)
     rows = piece_rows(f.w);
     end = (i + 1) * rows < f.w->rows ? (i + 1) * rows : f.w->rows;
     for (size_t row = i * rows; row < end; row += ROWS_TOGETHER)
-        multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
+        multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER, end);
 }
 
 void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                         size_t n, const float *residual)
 {
-    const gemv f = {w, n,        x,       kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL,
-                    y, residual, c->exact};
+    const gemv f = {.w = w,
+                    .n = n,
+                    .x = x,
+                    .packed = kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL,
+                    .pairs = uses_pairs(c, w) ? round_inputs(c, x, w, n) : NULL,
+                    .y = y,
+                    .residual = residual,
+                    .exact = c->exact};
     size_t pieces = 0;
 
     for (const kvsi_matrix *part = w; part; part = part->next)

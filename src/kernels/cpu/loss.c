@@ -8,11 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOGITS_MAX = 1 << 22, CHUNK_MIN = 512, CHUNK_MAX = 2048 };
+enum { LOGITS_MAX = 1 << 23, CHUNK_MIN = 512, CHUNK_MAX = 2048 };
 
+/* A multiple of CHUNK_MIN where possible: the gradient of the weights sums over the rows, in blocks
+ * whose depth divides it. */
 static size_t chunk_rows(size_t count, size_t vocab)
 {
-    size_t rows = LOGITS_MAX / vocab;
+    size_t rows = LOGITS_MAX / vocab / CHUNK_MIN * CHUNK_MIN;
 
     rows = rows < CHUNK_MIN ? CHUNK_MIN : rows > CHUNK_MAX ? CHUNK_MAX : rows;
     return rows < count ? rows : count;

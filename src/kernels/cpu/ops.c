@@ -25,6 +25,7 @@ const kvsi_ops LEVEL(ops) = {
     .name = KVSI_LEVEL_NAME,
     KVSI_HOST_MEMORY,
     .workspace_bytes = workspace_bytes,
+    .packed_bytes = LEVEL(packed_bytes),
 #define OPERATION(name, parameters, arguments, work) .name = LEVEL(name),
 #include "kernels/operations.def"
 };

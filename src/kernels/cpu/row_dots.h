@@ -5,7 +5,7 @@
  * scalars.
  *
  * Lane r of a sum belongs to row r of VEC rows.  Columns are made from rows in registers: four
- * columns of 32 bits at a time, which are one F32, two BF16 or four int8 values per row. */
+ * columns of 32 bits at a time, which are one F32, two 16-bit or four int8 values per row. */
 #ifndef KVSI_KERNELS_CPU_ROW_DOTS_H
 #define KVSI_KERNELS_CPU_ROW_DOTS_H
 
@@ -71,25 +71,22 @@ INLINE vec load_lanes(matrix_rows rows)
 #undef ROW_AT
 }
 
-/* Four F16 values of each of the rows 0, 4, 8, ... as floats. */
-INLINE vec load_lanes_f16(matrix_rows rows)
+/* The values in the low and in the high half of each lane: F16 or BF16 of two columns. */
+INLINE vec low_values(kvsi_dtype type, vec pairs)
 {
-    typedef uint64_t quads __attribute__((vector_size(VEC / 4 * 8 < 16 ? 16 : VEC / 4 * 8)));
-    quads four = {0};
+    return type == KVSI_F16 ? vec_from_f16_lanes((veci)pairs) : (vec)((veci)pairs << 16);
+}
 
-    for (int i = 0; i < VEC / 4; i++) {
-        uint64_t at;
-
-        memcpy(&at, rows.at + (size_t)(4 * i) * rows.bytes, sizeof at);
-        four[i] = at;
-    }
-    return vec_from_f16(&four);
+INLINE vec high_values(kvsi_dtype type, vec pairs)
+{
+    return type == KVSI_F16 ? vec_from_f16_lanes((veci)pairs >> 16)
+                            : (vec)((veci)pairs & (int32_t)0xffff0000);
 }
 
 /* Columns that one call of load_columns makes. */
 INLINE size_t columns_of(kvsi_dtype type)
 {
-    return type == KVSI_BF16 ? 8 : type == KVSI_Q8_0 ? 16 : 4;
+    return type == KVSI_F32 ? 4 : type == KVSI_Q8_0 ? 16 : 8;
 }
 
 /* columns[c] = elements c of VEC rows.  Of Q8_0 the rows are int8, without scales. */
@@ -98,14 +95,14 @@ INLINE void load_columns(vec *columns, kvsi_dtype type, matrix_rows rows)
     vec v[4];
 
     for (int i = 0; i < 4; i++, rows.at += rows.bytes)
-        v[i] = type == KVSI_F16 ? load_lanes_f16(rows) : load_lanes(rows);
+        v[i] = load_lanes(rows);
     transpose_lanes(v);
     for (int i = 0; i < 4; i++) {
         const veci bits = (veci)v[i];
 
-        if (type == KVSI_BF16) {
-            columns[2 * i] = (vec)(bits << 16);
-            columns[2 * i + 1] = (vec)(bits & (int32_t)0xffff0000);
+        if (type == KVSI_F16 || type == KVSI_BF16) {
+            columns[2 * i] = low_values(type, v[i]);
+            columns[2 * i + 1] = high_values(type, v[i]);
         } else if (type == KVSI_Q8_0) {
             for (int j = 0; j < 4; j++)
                 columns[4 * i + j] =
@@ -150,7 +147,7 @@ static __attribute__((noinline, unused)) vec add_rest(vec sums, kvsi_dtype type,
 
 /* Adds the products of the columns from .. to-1 of `groups` groups of rows to sums.  The type,
  * groups and count are constants at every call; `from` is a multiple of 32, and so is `to` unless
- * the rows end there.  `next` is prefetched. */
+ * the rows end there.  `next` is prefetched unless it is NULL. */
 INLINE void add_columns(kvsi_dtype type, size_t groups, size_t count,
                         vec sums[ROW_GROUPS][ROW_DOTS_MAX], matrix_rows rows, const float *x,
                         size_t x_stride, size_t from, size_t to, const unsigned char *next)

@@ -35,6 +35,14 @@ void LEVEL(dropout)(kvsi_context *c, float *x, size_t count, const kvsi_dropout 
     }
 }
 
+void LEVEL(scale)(kvsi_context *c, float *x, float factor, size_t count)
+{
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
+        for (size_t at = i * PIECE_VALUES; at < end_of_piece(i, count); at++)
+            x[at] *= factor;
+    }
+}
+
 void LEVEL(add)(kvsi_context *c, float *y, const float *x, size_t count)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {

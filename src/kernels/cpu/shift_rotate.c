@@ -3,6 +3,7 @@
 #include "kernels/cpu/vector.h"
 #include "kernels/host.h"
 
+#include <math.h>
 #include <string.h>
 
 static kvsi_target target_of(const kvsi_attention *a, unsigned target)
@@ -35,6 +36,8 @@ shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target
         .raw_stride = width,
         .tail = tail ? tail + column : NULL,
         .tail_stride = t.heads * a->head_size,
+        .gain = t.gain,
+        .eps = a->norm_eps,
         .rotations = rotates ? a->rotations + span->past * a->rotary : NULL,
         .rotary = rotates ? a->rotary : 0,
     };
@@ -173,6 +176,21 @@ static void shift_row(float *row, const shift_rotation *m, size_t t)
             add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
+static float inverse_rms(const float *x, const shift_rotation *m)
+{
+    const double squares = (double)dot(x, x, m->head_size);
+
+    return (float)(1.0 / sqrt(squares / (double)m->head_size + m->eps));
+}
+
+static void normalise_row(float *row, const shift_rotation *m)
+{
+    const float inverse = inverse_rms(row, m);
+
+    for (size_t i = 0; i < m->head_size; i++)
+        row[i] = row[i] * inverse * m->gain[i];
+}
+
 /* ---- windows 0 and 1: two vectors of channels through all rows, so that every row is read once
  * and taps, the previous row and sums stay in registers ---- */
 
@@ -225,7 +243,7 @@ INLINE vec_pair pair_rotate(vec_pair x, channels at, const shift_rotation *m, si
 /* Whether the head consists of whole pairs. */
 static int is_paired(const shift_rotation *m)
 {
-    return m->window <= 1 && !m->gates && m->rotary % (2 * VEC) == 0 &&
+    return m->window <= 1 && !m->gates && !m->gain && m->rotary % (2 * VEC) == 0 &&
            m->head_size % (2 * VEC) == 0;
 }
 
@@ -275,6 +293,8 @@ void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
     }
     for (size_t t = 0; !is_paired(m) && t < m->len; t++) {
         shift_row(out + t * stride, m, t);
+        if (m->gain)
+            normalise_row(out + t * stride, m);
         if (m->rotary > 0)
             rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
     }
@@ -407,8 +427,35 @@ static void shift_any_backward(float *row, float *sums, float *d_gate, const flo
             add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
 }
 
+/* u becomes the gradient of the shifted row x: with z = x r, r = 1 / rms and g = u gain, it is
+ * (g - z mean(g z)) r. */
+static void norm_row_backward(float *u, double *d_gain, const float *x, const shift_rotation *m)
+{
+    const float r = inverse_rms(x, m);
+    float sum = 0, pull;
+
+    for (size_t i = 0; i < m->head_size; i++)
+        sum += u[i] * m->gain[i] * x[i];
+    pull = r * r * r * sum / (float)m->head_size;
+    for (size_t i = 0; i < m->head_size; i++) {
+        d_gain[i] += (double)(u[i] * x[i] * r);
+        u[i] = r * u[i] * m->gain[i] - pull * x[i];
+    }
+}
+
+static void norm_backward(float *d_shifted, size_t stride, const shift_rotation *m,
+                          norm_backward_memory norm)
+{
+    memset(norm.d_gain, 0, m->head_size * sizeof *norm.d_gain);
+    for (size_t t = 0; t < m->len; t++) {
+        shift_row(norm.row, m, t);
+        norm_row_backward(d_shifted + t * stride, norm.d_gain, norm.row, m);
+    }
+}
+
 void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
-                                  float *d_shifted, size_t stride, const shift_rotation *m)
+                                  float *d_shifted, size_t stride, const shift_rotation *m,
+                                  norm_backward_memory norm)
 {
     const size_t taps = m->window > 0 && !m->gates ? (m->window + 1) * m->head_size : 0;
 
@@ -420,6 +467,8 @@ void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, flo
     memset(sums, 0, taps * sizeof *sums);
     for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
         rotate(d_shifted + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
+    if (m->gain)
+        norm_backward(d_shifted, stride, m, norm);
     for (size_t t = 0; t < m->len; t++) {
         const float *u = d_shifted + t * stride;
         float *row = d_raw + t * m->raw_stride;

@@ -1,10 +1,11 @@
 /* kernels/cpu/shift_rotate.h - shift and rotation of one head of one sequence, and their adjoints.
  *
- *     forward    x^_t = rotate(sum_j taps[j] * x_{t-window+j}, position t)
- *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = d_x^ rotated back
+ *     forward    x^_t = rotate(norm(sum_j taps[j] * x_{t-window+j}), position t)
+ *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = d_x^ rotated back, through the norm
  *                d_taps[j] = sum_t u_t * x_{t-window+j}
  *
- * per channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
+ * per channel, where norm(x) = x / sqrt(mean(x^2) + eps) * gain if there is a gain; or, with gates,
+ * x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
 #ifndef KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 #define KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 
@@ -20,6 +21,8 @@ typedef struct shift_rotation {
     size_t raw_stride;
     const float *tail; /* the `window` rows before; NULL = start of the sequence */
     size_t tail_stride;
+    const float *gain; /* [head_size] of the norm; NULL = none */
+    double eps;
     const float *rotations; /* from the first row's position on */
     size_t rotary;          /* channels that rotate */
 } shift_rotation;
@@ -34,10 +37,17 @@ void LEVEL(make_taps)(float *taps, const kvsi_attention *a);
 
 void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m);
 
+/* Memory of the norm's backward pass. */
+typedef struct norm_backward_memory {
+    double *d_gain; /* [head_size], overwritten */
+    float *row;     /* [head_size] */
+} norm_backward_memory;
+
 /* d_raw (stride of raw) from d_shifted, which may be overwritten.  With taps, d_taps
  * [window + 1, head_size] is overwritten (`sums` is scratch of that size); with gates, d_gates
  * (stride of gates). */
 void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
-                                  float *d_shifted, size_t stride, const shift_rotation *m);
+                                  float *d_shifted, size_t stride, const shift_rotation *m,
+                                  norm_backward_memory norm);
 
 #endif

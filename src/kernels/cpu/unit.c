@@ -4,7 +4,7 @@
 
 const unit *LEVEL(unit_of)(const kvsi_context *c, kvsi_dtype b)
 {
-    if (c->exact)
+    if (c->exact && c->precision == KVSI_PRECISION_F32)
         return &LEVEL(unit_f32);
 #ifdef KVSI_TILES
     return LEVEL(unit_tiles)(c->precision, b);

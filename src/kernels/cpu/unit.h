@@ -36,11 +36,16 @@ typedef struct unit {
     size_t depth;                /* most values of k of one product, a multiple of `group` */
     size_t row_bytes, col_bytes; /* bytes per value in a panel of A, of B */
     size_t block_rows;           /* rows of A x depth stay in the second cache */
+    size_t packed_rows;          /* products of at most so many rows are faster if B was packed
+                                    before, by one of several products with the same B */
 
     /* Packs the first `count` rows of the view and `depth` values of k.  For B the view is
      * transposed: its rows are columns of B. */
     void (*pack_rows)(void *panel, matrix_view v, size_t count, size_t depth);
     void (*pack_cols)(void *panel, matrix_view v, size_t count, size_t depth);
+    /* pack_cols for all columns of a panel that are stored as `type`, `stride` bytes apart; depth
+     * is a multiple of UNIT_STORED.  NULL, or returns 0: the values must be decoded first. */
+    int (*pack_stored)(void *panel, kvsi_dtype type, const void *cols, size_t stride, size_t depth);
 
     /* c[rows, cols] = (sum over k, from 0) + start + bias; c has rows `stride` apart. */
     void (*multiply)(float *c, size_t stride, const void *a, const void *b, size_t depth,
@@ -49,6 +54,15 @@ typedef struct unit {
     unsigned (*enter)(void);
     void (*leave)(unsigned state);
 } unit;
+
+enum { UNIT_STORED = 32 };
+
+/* Values of k of one product in bf16. */
+#ifdef KVSI_TILES
+enum { UNIT_BF16_DEPTH = 1024 };
+#else
+enum { UNIT_BF16_DEPTH = 512 };
+#endif
 
 /* Bounds of the level's units: rows and columns of panels, and bytes of one row over the depth. */
 enum { UNIT_ROWS_MAX = 32, UNIT_COLS_MAX = 32 };
@@ -69,7 +83,8 @@ INLINE void unit_store(float *c, size_t stride, vec sum, unit_start start, size_
 }
 
 /* The unit for products of a context; `b` is the type that the values of B are stored in.  In exact
- * mode it is float32, in whose order the products for few rows are summed too (linear_exact.h). */
+ * mode float32 has vectors at every level, because few rows are summed in their order
+ * (linear_exact.h).  In bf16 few rows always have the order of the unit. */
 const unit *LEVEL(unit_of)(const kvsi_context *c, kvsi_dtype b);
 
 extern const unit LEVEL(unit_f32);

@@ -6,8 +6,7 @@
  * does not have it, the same bits come from float32: a product of two bfloat16 values is exact. */
 #ifndef KVSI_TILES
 
-#include "kernels/cpu/bf16.h"
-#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/pair_dots.h"
 #include "kernels/cpu/unit.h"
 
 #ifdef __AVX512VL__
@@ -20,7 +19,7 @@ enum { ROWS = 12 };
 #else
 enum { ROWS = 6 };
 #endif
-enum { VECTORS = 2, COLS = VECTORS * VEC, DEPTH = 512 };
+enum { VECTORS = 2, COLS = VECTORS * VEC, DEPTH = UNIT_BF16_DEPTH };
 
 /* panel[p * width + i] = pair p of row i; `width` is a constant at every call */
 INLINE void pack(uint32_t *restrict panel, matrix_view v, size_t width, size_t count, size_t depth)
@@ -61,14 +60,32 @@ static void pack_cols(void *panel, matrix_view v, size_t count, size_t depth)
     pack(panel, v, COLS, count, depth);
 }
 
+INLINE void pack_halves(uint32_t *restrict panel, kvsi_dtype type, matrix_rows rows, size_t depth)
+{
+    for (size_t g = 0; g < VECTORS; g++, rows.at += VEC * rows.bytes)
+        for (size_t p = 0; p < depth / 2; p += 4) {
+            veci pairs[4];
+
+            load_row_pairs(pairs, type, BY_F32, (matrix_rows){rows.at + 4 * p, rows.bytes});
+            for (size_t i = 0; i < 4; i++)
+                *(veci *)(void *)(panel + (p + i) * COLS + g * VEC) = pairs[i];
+        }
+}
+
+static int pack_stored(void *panel, kvsi_dtype type, const void *cols, size_t stride, size_t depth)
+{
+    const matrix_rows rows = {cols, stride};
+
+    if (type == KVSI_F16)
+        pack_halves(panel, KVSI_F16, rows, depth);
+    else if (type == KVSI_BF16)
+        pack_halves(panel, KVSI_BF16, rows, depth);
+    return type == KVSI_F16 || type == KVSI_BF16;
+}
+
 INLINE veci load_pairs(const uint32_t *at)
 {
     return *(const veci *)(const void *)at;
-}
-
-INLINE veci all_pairs(uint32_t pair)
-{
-    return (int32_t)pair - (veci){0};
 }
 
 /* The loops over constants must be unrolled so that the sums stay in registers. */
@@ -130,8 +147,9 @@ static void multiply_f32(float *c, size_t stride, const void *a, const void *b, 
 #define UNIT(product)                                                                              \
     {                                                                                              \
         .rows = ROWS, .cols = COLS, .group = 2, .depth = DEPTH, .row_bytes = 2, .col_bytes = 2,    \
-        .block_rows = 240, .pack_rows = pack_rows, .pack_cols = pack_cols, .multiply = product,    \
-        .enter = flush_denormals, .leave = restore_denormals                                       \
+        .block_rows = 240, .packed_rows = 2048, .pack_rows = pack_rows, .pack_cols = pack_cols,    \
+        .pack_stored = pack_stored, .multiply = product, .enter = flush_denormals,                 \
+        .leave = restore_denormals                                                                 \
     }
 
 static const unit by_f32 = UNIT(multiply_f32);

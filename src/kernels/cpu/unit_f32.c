@@ -1,6 +1,6 @@
 /* Products in float32 with the level's vectors. */
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/row_dots.h"
 #include "kernels/cpu/unit.h"
 
 #include <string.h>
@@ -39,6 +39,31 @@ static void pack_rows(void *panel, matrix_view v, size_t count, size_t depth)
 static void pack_cols(void *panel, matrix_view v, size_t count, size_t depth)
 {
     pack(panel, v, COLS, count, depth);
+}
+
+/* Values of 16 bits are transposed in pairs and converted in registers. */
+INLINE void pack_halves(float *restrict panel, kvsi_dtype type, matrix_rows rows, size_t depth)
+{
+    for (size_t g = 0; g < VECTORS; g++, rows.at += VEC * rows.bytes)
+        for (size_t p = 0; p < depth; p += 8) {
+            float *to = panel + p * COLS + g * VEC;
+            vec columns[8];
+
+            load_columns(columns, type, (matrix_rows){rows.at + 2 * p, rows.bytes});
+            for (size_t i = 0; i < 8; i++)
+                vec_store(to + i * COLS, columns[i]);
+        }
+}
+
+static int pack_stored(void *panel, kvsi_dtype type, const void *cols, size_t stride, size_t depth)
+{
+    const matrix_rows rows = {cols, stride};
+
+    if (type == KVSI_F16)
+        pack_halves(panel, KVSI_F16, rows, depth);
+    else if (type == KVSI_BF16)
+        pack_halves(panel, KVSI_BF16, rows, depth);
+    return type == KVSI_F16 || type == KVSI_BF16;
 }
 
 /* The loops over constants must be unrolled so that the sums stay in registers. */
@@ -99,8 +124,10 @@ const unit LEVEL(unit_f32) = {
     .row_bytes = sizeof(float),
     .col_bytes = sizeof(float),
     .block_rows = 240,
+    .packed_rows = 512,
     .pack_rows = pack_rows,
     .pack_cols = pack_cols,
+    .pack_stored = pack_stored,
     .multiply = multiply,
     .enter = enter,
     .leave = leave,

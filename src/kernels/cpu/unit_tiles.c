@@ -11,38 +11,39 @@ enum { PANEL = 2 * TILE_ROWS, GROUP = 2 * TILE_PAIRS, PARTS_MAX = 3, PART_WORDS 
 
 /* ---- packing ---- */
 
-/* The highest part of x as bits of floats whose low halves are to be ignored; *x becomes the
- * rest. */
-INLINE vecu take_part(vec *x)
+/* A row of a tile of each part: pairs of the values' highest parts, then of those of the rests.
+ * `part_words` is the distance between tiles of parts; `parts` is a constant at every call. */
+INLINE void split_pairs(uint32_t *out, size_t parts, size_t part_words, vec even, vec odd)
 {
-    const vecu bits = bf16_vec(*x);
+#pragma GCC unroll 3
+    for (size_t k = 0; k < parts; k++, out += part_words) {
+        const vecu pairs = bf16_vec_pairs(even, odd);
 
-    *x -= (vec)(bits & 0xffff0000);
-    return bits;
+        *(vecu *)out = pairs;
+        even -= (vec)(pairs << 16);
+        odd -= (vec)(pairs & 0xffff0000);
+    }
 }
 
-typedef uint16_t halves __attribute__((vector_size(2 * VEC), aligned(2), may_alias));
-
-/* Row i of a tile of each part: the pairs of GROUP consecutive values.  `part_words` is the
- * distance between tiles of parts. */
+/* The same for GROUP consecutive values. */
 INLINE void split_along(uint32_t *out, size_t parts, size_t part_words, const float *x)
 {
-    vec low = vec_load(x), high = vec_load(x + VEC);
+    const vec low = vec_load(x), high = vec_load(x + VEC);
 
-    for (size_t k = 0; k < parts; k++, out += part_words) {
-        *(halves *)out = __builtin_convertvector(take_part(&low) >> 16, halves);
-        *(halves *)(out + VEC / 2) = __builtin_convertvector(take_part(&high) >> 16, halves);
-    }
+    split_pairs(out, parts, part_words,
+                __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
+                                        26, 28, 30),
+                __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
+                                        27, 29, 31));
 }
 
-/* Row p of a tile of each part: pairs of an even and an odd row. */
-INLINE void split_across(uint32_t *out, size_t parts, size_t part_words, vec even, vec odd)
+INLINE void transpose_tile(uint32_t *restrict to, const uint32_t *restrict from)
 {
-    for (size_t k = 0; k < parts; k++, out += part_words) {
-        const vecu low = take_part(&even) >> 16, high = take_part(&odd) & 0xffff0000;
-
-        *(vecu *)out = low | high;
-    }
+#ifdef __AVX512F__
+    transpose_16x16((any_float *)to, (const any_float *)from);
+#else
+    transpose(to, TILE_ROWS, from, TILE_ROWS, TILE_ROWS, TILE_ROWS);
+#endif
 }
 
 /* `count` values, then zeros. */
@@ -82,12 +83,11 @@ INLINE void pack_tile(uint32_t *out, size_t parts, matrix_view v, size_t count, 
                 even = padded;
                 odd = padded + VEC;
             }
-            split_across(to + i * TILE_ROWS, parts, part_words, vec_load(even), vec_load(odd));
+            split_pairs(to + i * TILE_ROWS, parts, part_words, vec_load(even), vec_load(odd));
         }
     }
     for (size_t k = 0; turned && k < parts; k++)
-        transpose(out + k * PART_WORDS, TILE_ROWS, buffer + k * TILE_WORDS, TILE_ROWS, TILE_ROWS,
-                  TILE_ROWS);
+        transpose_tile(out + k * PART_WORDS, buffer + k * TILE_WORDS);
 }
 
 INLINE void pack(uint32_t *out, size_t parts, matrix_view v, size_t count, size_t depth,
@@ -103,6 +103,31 @@ INLINE void pack(uint32_t *out, size_t parts, matrix_view v, size_t count, size_
                       by_pairs);
         }
 }
+
+/* BF16 columns are pairs already; those of a tile are rows that are transposed. */
+static int pack_stored_1(void *panel, kvsi_dtype type, const void *cols, size_t stride,
+                         size_t depth)
+{
+    uint32_t *out = panel;
+
+    if (type != KVSI_BF16)
+        return 0;
+    for (size_t p = 0; p < depth; p += GROUP)
+        for (size_t half = 0; half < 2; half++, out += TILE_WORDS) {
+            const unsigned char *from =
+                (const unsigned char *)cols + half * TILE_ROWS * stride + 2 * p;
+            uint32_t rows[TILE_WORDS];
+
+            for (size_t i = 0; i < TILE_ROWS; i++)
+                memcpy(rows + i * TILE_PAIRS, from + i * stride, TILE_PAIRS * sizeof *rows);
+            transpose_tile(out, rows);
+        }
+    return 1;
+}
+
+/* Values in several parts are decoded first. */
+#define pack_stored_2 NULL
+#define pack_stored_3 NULL
 
 /* ---- products ---- */
 
@@ -204,7 +229,7 @@ static void leave(unsigned state)
         pack(panel, parts, v, count, depth, 1);                                                    \
     }
 
-#define UNIT(name, a_parts, b_parts, block_depth, rows_in_cache)                                   \
+#define UNIT(name, a_parts, b_parts, block_depth, rows_in_cache, most_packed_rows)                 \
     static void multiply_##name(float *c, size_t stride, const void *a, const void *b,             \
                                 size_t depth, unit_start start)                                    \
     {                                                                                              \
@@ -217,8 +242,10 @@ static void leave(unsigned state)
                               .row_bytes = 2 * a_parts,                                            \
                               .col_bytes = 2 * b_parts,                                            \
                               .block_rows = rows_in_cache,                                         \
+                              .packed_rows = most_packed_rows,                                     \
                               .pack_rows = pack_rows_##a_parts,                                    \
                               .pack_cols = pack_cols_##b_parts,                                    \
+                              .pack_stored = pack_stored_##b_parts,                                \
                               .multiply = multiply_##name,                                         \
                               .enter = enter,                                                      \
                               .leave = leave}
@@ -230,10 +257,10 @@ static void pack_cols_2(void *panel, matrix_view v, size_t count, size_t depth)
     pack(panel, 2, v, count, depth, 1);
 }
 
-UNIT(bf16, 1, 1, 1024, 256);
-UNIT(f32, 3, 3, 512, 128);
-UNIT(f32_by_bf16, 3, 1, 512, 128);
-UNIT(f32_by_f16, 3, 2, 512, 128);
+UNIT(bf16, 1, 1, UNIT_BF16_DEPTH, 256, 2048);
+UNIT(f32, 3, 3, 512, 128, 512);
+UNIT(f32_by_bf16, 3, 1, 512, 128, 512);
+UNIT(f32_by_f16, 3, 2, 512, 128, 512);
 
 const unit *LEVEL(unit_tiles)(kvsi_precision precision, kvsi_dtype weights)
 {

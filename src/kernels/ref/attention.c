@@ -1,14 +1,16 @@
 /* Reference attention: the definition, row by row.
  *
- *     x^_t = rotate(shift(x)_t, t)  for q and k,  shift only for v
+ *     x^_t = rotate(norm(shift(x)_t), t)  for q and k,  shift only for v
  *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
  *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s visible to t
  *
- * In precision BF16 the operands of the products are rounded to bfloat16: q^, k^ and v^, the
- * weights exp(score - largest score) m, and in the backward pass p m, the gradient of out, and that
- * of the scores.  Scores, sums, logsum, out and <d_out, out> are not rounded.
+ * In training with precision BF16 the operands of the products are rounded to bfloat16: q^, k^ and
+ * v^, the weights exp(score - largest score) m, and in the backward pass p m, the gradient of out,
+ * and that of the scores.  Scores, sums, logsum, out and <d_out, out> are not rounded.
  *
- * Workspace, in this order: q^ k^ v^, their gradients (training), and one head's taps.
+ * norm(x) = x / sqrt(mean(x^2) + eps) * gain, or x if there is no gain.
+ *
+ * Workspace, in this order: q^ k^ v^, their gradients (training), one head's taps and one row.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
  * as in a cache. */
 #include "kernels/forms.h"
@@ -19,10 +21,11 @@
 #include <string.h>
 
 typedef struct work {
-    const kvsi_context *c;
+    kvsi_context c;   /* with the precision of attention */
     double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
     double *d_params; /* [parameters per head] */
     real *taps;       /* [KVSI_TAPS_MAX, head_size] */
+    real *row;        /* [head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
 
@@ -33,7 +36,7 @@ size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
     const size_t taps = KVSI_TAPS_MAX * limits->head_size;
 
     return (taps + limits->shift_params) * sizeof(double) +
-           (taps + mixed * (limits->training ? 2 : 1)) * sizeof(real);
+           (taps + limits->head_size + mixed * (limits->training ? 2 : 1)) * sizeof(real);
 }
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
@@ -43,11 +46,13 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
     const size_t taps = KVSI_TAPS_MAX * a->head_size;
     work w;
 
-    w.c = c;
+    w.c = *c;
+    w.c.precision = a->training ? c->precision : KVSI_PRECISION_F32;
     w.d_taps = (double *)c->workspace;
     w.d_params = w.d_taps + taps;
     w.taps = (real *)(w.d_params + kvsi_shift_params(a));
-    w.q = w.taps + taps;
+    w.row = w.taps + taps;
+    w.q = w.row + a->head_size;
     w.k = w.q + q;
     w.v = w.k + k;
     w.d_q = w.v + k;
@@ -129,7 +134,17 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
-/* Row t of one head, shifted and, if `rotary`, rotated; an operand. */
+static double inverse_rms(const real *x, size_t d, double eps)
+{
+    double squares = 0;
+
+    for (size_t i = 0; i < d; i++)
+        squares += (double)x[i] * (double)x[i];
+    return 1 / sqrt(squares / (double)d + eps);
+}
+
+/* Row t of one head, shifted, normalised if the target has a gain, and, if `rotary`, rotated; an
+ * operand. */
 static void shift_row(real *out, const work *w, kvsi_target target, const real *tail,
                       const real *qkv, const kvsi_span *span, size_t t, size_t head,
                       const kvsi_attention *a, size_t rotary)
@@ -139,10 +154,16 @@ static void shift_row(real *out, const work *w, kvsi_target target, const real *
     taps_at(w->taps, target.shift, span->start + t, head, a->head_size);
     raw_rows(rows, target, tail, qkv, span, t, head, a);
     kvsi_ref_shift_row(out, w->taps, target.shift->window, rows, a->head_size);
+    if (target.gain) {
+        const double inverse = inverse_rms(out, a->head_size, a->norm_eps);
+
+        for (size_t i = 0; i < a->head_size; i++)
+            out[i] = (real)((double)out[i] * inverse * (double)target.gain[i]);
+    }
     if (rotary > 0)
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
     for (size_t i = 0; i < a->head_size; i++)
-        out[i] = (real)kvsi_ref_operand(w->c, (double)out[i]);
+        out[i] = (real)kvsi_ref_operand(&w->c, (double)out[i]);
 }
 
 /* Stores row t of K^ or V^, computed at `row`. */
@@ -252,7 +273,7 @@ static double attend(real *out, const work *w, const query *q, kept_rows k, kept
     for (size_t s = q->first; s <= q->last; s++) {
         const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
-        const double weight = kvsi_ref_operand(w->c, exp(score(q, k, s) - top) * keep) / sum;
+        const double weight = kvsi_ref_operand(&w->c, exp(score(q, k, s) - top) * keep) / sum;
 
         for (size_t i = 0; i < d; i++)
             out[i] += (real)(weight * (double)value_at(v, (s - q->origin) * d + i));
@@ -301,13 +322,13 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
         double d_weight = 0, d_score;
 
         for (size_t i = 0; i < d; i++)
-            d_weight += kvsi_ref_operand(w->c, (double)d_out[i]) * (double)w->v[at + i];
-        d_score = kvsi_ref_operand(w->c, p * (keep * d_weight - delta) * (double)q->a->scale);
+            d_weight += kvsi_ref_operand(&w->c, (double)d_out[i]) * (double)w->v[at + i];
+        d_score = kvsi_ref_operand(&w->c, p * (keep * d_weight - delta) * (double)q->a->scale);
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
             w->d_k[at + i] += (real)(d_score * (double)q->q[i]);
-            w->d_v[at + i] +=
-                (real)(kvsi_ref_operand(w->c, p * keep) * kvsi_ref_operand(w->c, (double)d_out[i]));
+            w->d_v[at + i] += (real)(kvsi_ref_operand(&w->c, p * keep) *
+                                     kvsi_ref_operand(&w->c, (double)d_out[i]));
         }
     }
 }
@@ -344,6 +365,22 @@ static void taps_backward(const work *w, const real *d_shifted, const real *cons
             w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
+/* With z = x r, r = 1 / rms and g = d gain:  d becomes (g - z mean(g z)) r. */
+static void norm_row_backward(real *d, const real *x, kvsi_target target, const kvsi_attention *a)
+{
+    const double r = inverse_rms(x, a->head_size, a->norm_eps);
+    double mean = 0;
+
+    for (size_t i = 0; i < a->head_size; i++)
+        mean += (double)d[i] * (double)target.gain[i] * (double)x[i] * r / (double)a->head_size;
+    for (size_t i = 0; i < a->head_size; i++) {
+        const double z = (double)x[i] * r;
+
+        target.d_gain[i] += (real)((double)d[i] * z);
+        d[i] = (real)(((double)d[i] * (double)target.gain[i] - z * mean) * r);
+    }
+}
+
 /* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned params.
  * `d_shifted` is [len, d] with the given stride, and loses its rotation here. */
 static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, size_t stride,
@@ -357,6 +394,14 @@ static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, siz
     memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
     for (size_t t = 0; rotary > 0 && t < span->len; t++)
         kvsi_ref_rotate_row(d_shifted + t * stride, a->rotations + t * rotary, rotary, -1);
+    for (size_t t = 0; target.gain && t < span->len; t++) {
+        const real *rows[KVSI_TAPS_MAX];
+
+        taps_at(w->taps, shift, span->start + t, head, d);
+        raw_rows(rows, target, NULL, qkv, span, t, head, a);
+        kvsi_ref_shift_row(w->row, w->taps, shift->window, rows, d);
+        norm_row_backward(d_shifted + t * stride, w->row, target, a);
+    }
     for (size_t t = 0; t < span->len; t++) {
         const real *rows[KVSI_TAPS_MAX];
         real *d_x = d_qkv + (span->start + t) * kvsi_qkv_width(a) + target.column + head * d;

@@ -77,6 +77,13 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
                                 residual ? residual + w->rows : NULL);
 }
 
+void kvsi_ref_pack_weights(kvsi_context *c, void *packed, const kvsi_matrix *w)
+{
+    (void)c; /* packed_bytes is 0 */
+    (void)packed;
+    (void)w;
+}
+
 void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
                                     const kvsi_matrix *w, size_t n, int add)
 {

@@ -18,7 +18,7 @@ static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
 /* An operand of a product, in the precision of the context. */
 static inline double kvsi_ref_operand(const kvsi_context *c, double x)
 {
-    return c->precision == KVSI_PRECISION_BF16 && !c->exact
+    return c->precision == KVSI_PRECISION_BF16
                ? (double)kvsi_bf16_to_float(kvsi_float_to_bf16((float)x))
                : x;
 }

@@ -11,6 +11,13 @@ void kvsi_ref_dropout(kvsi_context *c, real *x, size_t count, const kvsi_dropout
         x[i] *= kvsi_keep_factor(d, i);
 }
 
+void kvsi_ref_scale(kvsi_context *c, real *x, real factor, size_t count)
+{
+    (void)c;
+    for (size_t i = 0; i < count; i++)
+        x[i] *= factor;
+}
+
 void kvsi_ref_add(kvsi_context *c, real *y, const real *x, size_t count)
 {
     (void)c;
