@@ -295,7 +295,7 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 
     b->peak_rss = kvsi_memory_peak();
     kvsi_peaks_init(&b->peaks,
-                    kvsi_products_of(b->rt->ops->name, KVSI_PRECISION_F32, main_type(&matrices)),
+                    kvsi_products_of(b->rt->ops->name, b->rt->precision, main_type(&matrices)),
                     b->rt->threads);
     b->values = kvsi_probe_values(READ_VALUES);
     if (!b->values)

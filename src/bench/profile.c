@@ -69,13 +69,14 @@ static work attention(size_t count, const kvsi_attention *a)
 static const char *site_of(const kvsi_profile *profile, size_t rows, size_t cols)
 {
     const kvs_model_config *c = &profile->config;
+    const size_t head_size = c->head_size > 0 ? c->head_size : c->dim / c->heads;
     const size_t up = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
 
     if (rows == 0)
         return NULL;
-    if (cols == c->dim && rows == c->dim)
+    if (cols == c->heads * head_size && rows == c->dim)
         return "o";
-    if (cols == c->dim && rows == c->dim + 2 * c->kv_heads * (c->dim / c->heads))
+    if (cols == c->dim && rows == (c->heads + 2 * c->kv_heads) * head_size)
         return "qkv";
     if (cols == c->dim && rows == up)
         return c->body == KVSI_BODY_GPT2 ? "up" : "gate_up";

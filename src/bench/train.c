@@ -106,6 +106,10 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     b->profiling.ops = &b->profile.table;
     b->train = settings_of(&b->model);
     b->train.recompute = options->recompute;
+    if (options->accumulate > 0)
+        b->train.accumulate = options->accumulate;
+    if (options->pack_weights)
+        TRY_OUT(kvs_train_config_set(&b->train, "pack-weights", options->pack_weights, err));
     if (options->precision)
         TRY_OUT(kvs_train_config_set(&b->train, "precision", options->precision, err));
     TRY_OUT(kvs_train_config_check(&b->train, err));

@@ -49,6 +49,33 @@ typedef enum kvsi_positions {
     KVSI_POSITIONS_NONE,
 } kvsi_positions;
 
+/* How the angular frequencies f of rotary pairs change, for contexts that are longer than those
+ * of the first training (model/rotations.c). */
+typedef enum kvsi_rope_scaling {
+    KVSI_ROPE_PLAIN,
+    KVSI_ROPE_LINEAR,   /* f / factor */
+    KVSI_ROPE_LLAMA3,   /* f / factor for long waves, f for short ones, a blend between */
+    KVSI_ROPE_YARN,     /* the same, by the number of turns; q and k are scaled */
+    KVSI_ROPE_DYNAMIC,  /* f, as far as the original context; beyond it is not supported */
+    KVSI_ROPE_LONGROPE, /* f_i / short_factor_i, likewise; q and k are scaled */
+} kvsi_rope_scaling;
+
+/* The numbers of that change; each kind uses some of them.  0 = the default of the setting. */
+typedef struct kvsi_rope_config {
+    kvsi_rope_scaling scaling;
+    double factor;
+    size_t original_context;
+    double low_factor, high_factor; /* llama3: waves longer than original context / low factor and
+                                       shorter than original context / high factor */
+    double beta_slow, beta_fast;    /* yarn: turns within the original context */
+    int untruncated;                /* yarn: these bounds are not rounded to whole channels */
+    double vector_scale;            /* of q and k; 0 = follows from the other numbers */
+    size_t shorts;                  /* longrope: number of values, one per rotary pair */
+    double short_factor[KVSI_LIST_MAX];
+    size_t longs;
+    double long_factor[KVSI_LIST_MAX];
+} kvsi_rope_config;
+
 typedef enum kvsi_head_kind {
     KVSI_HEAD_LINEAR,
     KVSI_HEAD_NORMALISED, /* its rows are scaled to length 1 before use */
@@ -61,12 +88,22 @@ enum { KVSI_SHIFT_WINDOW_MAX = 3, KVSI_SLOPES_MAX = 64, KVSI_LISTED_LAYERS_MAX =
 struct kvs_model_config {
     kvsi_body body;
     size_t vocab, dim, layers, heads, kv_heads, ffn;
+    size_t head_size;               /* channels of a head; 0 = dim / heads of the layer */
+    int qkv_bias, o_bias, mlp_bias; /* biases of the linear layers in the Llama body */
+    int qk_norm; /* RMSNorm of each head of q and k, between shift and rotation */
+    /* Factors of the tokens' embeddings and of what a branch adds to the residual stream, and what
+     * the logits are divided by; 0 = 1. */
+    double embedding_scale, residual_scale, logit_divisor;
     size_t context; /* longest sequence, in tokens */
     kvsi_shift_config shift;
 
     kvsi_positions positions;
     double rope_base;       /* theta of the rotary positions */
     double rotary_fraction; /* fraction of a head's channels, from the first, that rotates */
+    kvsi_rope_config rope;
+    uint64_t no_rope_layers;  /* bit l = nothing rotates in layer l */
+    double sliding_rope_base; /* of layers with the window, which then have no scaling; 0 = as the
+                                 others */
     size_t slopes; /* ALiBi: number of values in slope: 0 = 2^(-8i/heads), 1 = one for all heads */
     double slope[KVSI_SLOPES_MAX];
     double score_scale; /* factor of q . k; 0 = 1/sqrt(head size) */
@@ -99,6 +136,14 @@ typedef enum kvsi_schedule {
  * to even) and sums are float32. */
 typedef enum kvsi_precision { KVSI_PRECISION_F32, KVSI_PRECISION_BF16 } kvsi_precision;
 
+/* Whether packed copies of the weights are kept for all passes of a step. */
+typedef enum kvsi_pack_weights {
+    KVSI_PACK_AUTO, /* if a step has several passes, of so few tokens that they are faster with
+                       them, and layers are not recomputed */
+    KVSI_PACK_YES,
+    KVSI_PACK_NO
+} kvsi_pack_weights;
+
 /* What is sharded over the ranks of a run: the stages of ZeRO.  Each stage includes the earlier
  * ones. */
 typedef enum kvsi_shard_stage {
@@ -129,8 +174,10 @@ struct kvs_train_config {
                       less memory, more time, the same bits */
     kvsi_precision precision; /* of the passes, evaluation included.  With BF16 some activations
                                  are also kept in bfloat16; see kvsi_layer_memory */
-    double clip;              /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;            /* of the data and of dropout; the weights have a separate seed */
+    kvsi_pack_weights pack_weights; /* more memory, less time, the same bits; never with sharded
+                                       parameters */
+    double clip;                    /* largest gradient norm, 0 = no clipping */
+    uint64_t seed; /* of the data and of dropout; the weights have a separate seed */
     kvsi_shard_stage shard;
     int deterministic; /* the same bits on 1, 2 and 4 ranks: a batch is computed in 4 slices, whose
                           gradients are added as (1 + 2) + (3 + 4); 4 must divide batch */
@@ -140,7 +187,8 @@ struct kvs_train_config {
                                   before also writes a checkpoint */
     size_t keep; /* number of newest checkpoints to keep; 0 = all.  Older ones are deleted once a
                     later step or the last evaluation has shown that the newest did not diverge */
-    uint64_t sample_every; /* steps between calls of the sample callback; 0 = never */
+    uint64_t sample_every;     /* steps between calls of the sample callback; 0 = never */
+    uint64_t eval_tasks_every; /* steps between calls of the benchmark callback; 0 = never */
 };
 
 /* ---- tasks ---- */
@@ -225,9 +273,10 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 
 /* The names of enum values, ended by a NULL name. */
 extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_form_names[],
-    kvsi_shift_init_names[], kvsi_positions_names[], kvsi_head_names[], kvsi_schedule_names[],
-    kvsi_precision_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],
-    kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
+    kvsi_shift_init_names[], kvsi_positions_names[], kvsi_rope_scaling_names[], kvsi_head_names[],
+    kvsi_schedule_names[], kvsi_precision_names[], kvsi_pack_weights_names[], kvsi_shard_names[],
+    kvsi_loss_names[], kvsi_sampler_names[], kvsi_igsm_mode_names[], kvsi_igsm_wording_names[],
+    kvsi_format_names[], kvsi_dtype_names[];
 /* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];
@@ -265,6 +314,7 @@ const char *kvsi_shift_form_name(kvsi_shift_form form);
 const char *kvsi_shift_init_name(kvsi_shift_init init);
 const char *kvsi_body_name(kvsi_body body);
 const char *kvsi_positions_name(kvsi_positions positions);
+const char *kvsi_rope_scaling_name(kvsi_rope_scaling scaling);
 const char *kvsi_precision_name(kvsi_precision precision);
 const char *kvsi_shard_name(kvsi_shard_stage shard);
 kvs_status kvsi_body_parse(kvsi_body *out, const char *name, kvs_err *err);

@@ -46,6 +46,16 @@ const kvsi_name kvsi_positions_names[] = {
     {0},
 };
 
+const kvsi_name kvsi_rope_scaling_names[] = {
+    {"none", KVSI_ROPE_PLAIN},
+    {"linear", KVSI_ROPE_LINEAR},
+    {"llama3", KVSI_ROPE_LLAMA3},
+    {"yarn", KVSI_ROPE_YARN},
+    {"dynamic", KVSI_ROPE_DYNAMIC},
+    {"longrope", KVSI_ROPE_LONGROPE},
+    {0},
+};
+
 const kvsi_name kvsi_head_names[] = {
     {"linear", KVSI_HEAD_LINEAR},
     {"normalised", KVSI_HEAD_NORMALISED},
@@ -62,6 +72,9 @@ const kvsi_name kvsi_schedule_names[] = {
 
 const kvsi_name kvsi_precision_names[] = {
     {"f32", KVSI_PRECISION_F32}, {"bf16", KVSI_PRECISION_BF16}, {0}};
+
+const kvsi_name kvsi_pack_weights_names[] = {
+    {"auto", KVSI_PACK_AUTO}, {"yes", KVSI_PACK_YES}, {"no", KVSI_PACK_NO}, {0}};
 
 const kvsi_name kvsi_shard_names[] = {
     {"none", KVSI_SHARD_NONE},
@@ -128,6 +141,7 @@ NAME_CALL(kvsi, shift_form, kvsi_shift_form, kvsi_shift_form_names)
 NAME_CALL(kvsi, shift_init, kvsi_shift_init, kvsi_shift_init_names)
 NAME_CALL(kvsi, body, kvsi_body, kvsi_body_names)
 NAME_CALL(kvsi, positions, kvsi_positions, kvsi_positions_names)
+NAME_CALL(kvsi, rope_scaling, kvsi_rope_scaling, kvsi_rope_scaling_names)
 NAME_CALL(kvsi, precision, kvsi_precision, kvsi_precision_names)
 NAME_CALL(kvsi, shard, kvsi_shard_stage, kvsi_shard_names)
 NAME_CALL(kvs, format, kvs_format, kvsi_format_names)

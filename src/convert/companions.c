@@ -274,8 +274,20 @@ static kvs_status replace_class(json_t *settings, const char *name, kvs_err *err
                : kvsi_no_memory(err, "'%s'", SETTINGS);
 }
 
+/* Whether transformers would not read the tokenizer from tokenizer.json alone.  Its classes for
+ * families of models (LlamaTokenizer) replace parts of the file by their own since version 5, and
+ * without a class it takes the family's. */
+static int has_other_class(const json_t *settings, const char *name)
+{
+    const char *found = json_string_value(json_object_get(settings, "tokenizer_class"));
+
+    return !json_object_get(json_object_get(settings, AUTO_MAP), "AutoTokenizer") &&
+           (!found || strcmp(found, name) != 0);
+}
+
+/* `reads_json`: the copy has a tokenizer.json. */
 static kvs_status copy_settings(const char *from, const char *to, const char *class_name,
-                                int *there, kvs_err *err)
+                                int reads_json, int *there, kvs_err *err)
 {
     modules *m = kvsi_alloc(1, sizeof *m);
     char *path = kvsi_path_join(from, SETTINGS);
@@ -294,7 +306,7 @@ static kvs_status copy_settings(const char *from, const char *to, const char *cl
     m->to = to;
     TRY_OUT(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
     TRY_OUT(settle_references(settings, m, &changed, err));
-    if (!changed) {
+    if (!changed && !(reads_json && has_other_class(settings, class_name))) {
         st = copy_file(from, to, SETTINGS, SETTINGS_LIMIT, there, err);
         goto out;
     }
@@ -321,17 +333,19 @@ kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const ch
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
     const int exact = kvsi_tokenizer_fits_json(tokenizer);
+    int reads_json = 0;
 
     *out = (kvsi_companions){0};
     for (size_t i = 0; i < FILES; i++) {
         int there = 0;
 
         TRY(copy_file(from, to, files[i].name, files[i].limit, &there, err));
-        out->tokenizer |= there && (strcmp(files[i].name, "tokenizer.json") == 0 ||
-                                    (strcmp(files[i].name, "tokenizer.model") == 0 && !exact));
+        reads_json |= there && strcmp(files[i].name, "tokenizer.json") == 0;
+        out->tokenizer |= there && strcmp(files[i].name, "tokenizer.model") == 0 && !exact;
     }
+    out->tokenizer |= reads_json;
     return copy_settings(from, to, exact ? "PreTrainedTokenizerFast" : "LlamaTokenizer",
-                         &out->settings, err);
+                         exact && reads_json, &out->settings, err);
 }
 
 /* ---- the chat template ----------------------------------------------------------------------- */

@@ -97,7 +97,7 @@ static int has_python(const kvs_model_config *config, const json_t *object)
 
 static json_t *make_config(const kvsi_conversion *c, int *python)
 {
-    json_t *object = kvsi_hf_config_to_json(&c->source.config);
+    json_t *object = kvsi_hf_config_to_family_json(&c->source.config);
     int failed = 0;
 
     *python = has_python(&c->source.config, object);

@@ -14,7 +14,7 @@
 
 static size_t rotary_channels(const kvs_model_config *c)
 {
-    const size_t head_size = c->dim / c->heads;
+    const size_t head_size = c->head_size > 0 ? c->head_size : c->dim / c->heads;
     const double turning = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0;
 
     return (size_t)lround(turning * (double)head_size);

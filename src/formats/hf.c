@@ -1,67 +1,21 @@
-/* The settings of a model as Hugging Face names them, for the bodies of Llama and GPT-2, and as we
- * name what goes beyond those.  What this library cannot compute (scaled positions, other
- * activations) is refused by name; foreign keys that change nothing here are ignored.  As in
- * Hugging Face's own files, an optional key may be null. */
+/* The settings of a model as Hugging Face names them, for the families of families.c, and as we
+ * name what goes beyond those.  What this library cannot compute (other activations, an unknown
+ * scaling of positions) is refused by name; foreign keys that change nothing here are ignored.  As
+ * in Hugging Face's own files, an optional key may be null. */
 #include "formats/hf.h"
 
 #include "config/config.h"
+#include "formats/hf_positions.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-static const char SHIFT_TYPE[] = "kvshift", SHIFT_MODEL[] = "KVShiftForCausalLM";
-static const char SHIFT_KEY[] = "kvshift"; /* the object with our own settings */
-
-static const struct {
-    const char *type, *model;
-} plain_names[] = {
-    [KVSI_BODY_LLAMA] = {"llama", "LlamaForCausalLM"},
-    [KVSI_BODY_GPT2] = {"gpt2", "GPT2LMHeadModel"},
-};
+static const char OWN_KEY[] = "kvshift"; /* the object with our own settings */
 
 /* ---- the keys -------------------------------------------------------------------------------- */
 
-enum { LLAMA = 1 << KVSI_BODY_LLAMA, GPT2 = 1 << KVSI_BODY_GPT2, REQUIRED = 1 << 2 };
-
-/* Hugging Face's key of a setting.  All other settings of a model are in our object, under their
- * own keys, and only if they differ from the plain model. */
-typedef struct config_key {
-    const char *key, *setting;
-    unsigned of; /* the bodies whose files have it; REQUIRED */
-} config_key;
-
-static const config_key hf_keys[] = {
-    {"vocab_size", "vocab", LLAMA | GPT2 | REQUIRED},
-    {"hidden_size", "dim", LLAMA | REQUIRED},
-    {"intermediate_size", "ffn", LLAMA | REQUIRED},
-    {"num_hidden_layers", "layers", LLAMA | REQUIRED},
-    {"num_attention_heads", "heads", LLAMA | REQUIRED},
-    {"num_key_value_heads", "kv-heads", LLAMA},
-    {"max_position_embeddings", "context", LLAMA},
-    {"rope_theta", "rope-base", LLAMA},
-    {"rms_norm_eps", "norm-eps", LLAMA},
-    {"n_embd", "dim", GPT2 | REQUIRED},
-    {"n_inner", "ffn", GPT2},
-    {"n_layer", "layers", GPT2 | REQUIRED},
-    {"n_head", "heads", GPT2 | REQUIRED},
-    {"n_positions", "context", GPT2},
-    {"layer_norm_epsilon", "norm-eps", GPT2},
-    {"embd_pdrop", "dropout-embedding", GPT2},
-    {"attn_pdrop", "dropout-attention", GPT2},
-    {"resid_pdrop", "dropout-residual", GPT2},
-    {"initializer_range", "init-std", LLAMA | GPT2},
-    {"tie_word_embeddings", "tied", LLAMA | GPT2},
-};
-
-enum { HF_KEYS = sizeof hf_keys / sizeof *hf_keys };
-
-static int is_of(const config_key *key, kvsi_body body)
-{
-    return (key->of & 1u << body) != 0;
-}
-
-static const kvsi_setting *setting_of(const config_key *key)
+static const kvsi_setting *setting_of(const kvsi_family_key *key)
 {
     return kvsi_settings_find(&kvsi_model_settings, key->setting);
 }
@@ -69,22 +23,27 @@ static const kvsi_setting *setting_of(const config_key *key)
 /* Whether the setting is in our object; the body is there too, but is handled apart. */
 static int is_own(const kvsi_setting *row, kvsi_body body)
 {
-    for (size_t i = 0; i < HF_KEYS; i++)
-        if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].setting, row->name) == 0)
+    const kvsi_family_key *key;
+
+    for (size_t i = 0; (key = kvsi_family_key_at(i)); i++)
+        if (key->families & kvsi_family_own(body)->bit && strcmp(key->setting, row->name) == 0)
             return 0;
     return strcmp(row->name, "body") != 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int set_hf_keys(json_t *object, const kvs_model_config *config)
+static int set_family_keys(json_t *object, const kvs_model_config *config,
+                           const kvsi_family *family)
 {
+    const kvsi_family_key *key;
     int failed = 0;
 
-    for (size_t i = 0; i < HF_KEYS; i++)
-        if (is_of(hf_keys + i, config->body))
-            failed |= json_object_set_new(object, hf_keys[i].key,
-                                          kvsi_setting_to_json(setting_of(hf_keys + i), config));
+    for (size_t i = 0; (key = kvsi_family_key_at(i)); i++)
+        if (key->families & family->bit &&
+            !(strcmp(key->setting, "head-size") == 0 && config->head_size == 0))
+            failed |= json_object_set_new(object, key->key,
+                                          kvsi_setting_to_json(setting_of(key), config));
     return failed;
 }
 
@@ -161,29 +120,35 @@ static json_t *own_to_json(const kvs_model_config *config)
     return object;
 }
 
-/* What every file of this body says. */
-static json_t *body_to_json(kvsi_body body)
+/* The keys with one value in most files of the family, which come first. */
+static int set_fixed_keys(json_t *object, const kvsi_family *family)
 {
-    if (body == KVSI_BODY_GPT2)
-        return json_pack("{s:s, s:s}", "activation_function", "gelu_new", "torch_dtype", "float32");
-    return json_pack("{s:s, s:b, s:b, s:n, s:s}", "hidden_act", "silu", "attention_bias", 0,
-                     "mlp_bias", 0, "rope_scaling", "torch_dtype", "float32");
+    const kvsi_family_fixed *fixed;
+    int failed =
+        json_object_set_new(object, family->activation_key, json_string(family->activations[0]));
+
+    for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
+        if (fixed->written & family->bit)
+            failed |= json_object_set_new(object, fixed->key, json_boolean(fixed->expected));
+    if (family->body == KVSI_BODY_LLAMA)
+        failed |= json_object_set_new(object, "rope_scaling", json_null()); /* unless scaled */
+    return failed | json_object_set_new(object, "torch_dtype", json_string("float32"));
 }
 
-json_t *kvsi_hf_config_to_json(const kvs_model_config *config)
+/* config.json of a family; `own`, which may be NULL, is our object.  NULL: no memory. */
+static json_t *family_to_json(const kvsi_family *family, const kvs_model_config *config,
+                              json_t *own)
 {
-    json_t *object = body_to_json(config->body), *own = own_to_json(config);
-    const int plain = json_object_size(own) == 0;
-    const char *type = plain ? plain_names[config->body].type : SHIFT_TYPE;
-    const char *model = plain ? plain_names[config->body].model : SHIFT_MODEL;
-    int failed = !own;
+    json_t *object = json_object();
+    int failed = set_fixed_keys(object, family);
 
-    failed |= json_object_set_new(object, "model_type", json_string(type));
-    failed |= json_object_set_new(object, "architectures", json_pack("[s]", model));
-    failed |= set_hf_keys(object, config);
-    if (!plain)
-        failed |= json_object_set(object, SHIFT_KEY, own);
-    json_decref(own);
+    failed |= json_object_set_new(object, "model_type", json_string(family->type));
+    failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
+    failed |= set_family_keys(object, config, family);
+    if (own)
+        failed |= json_object_set(object, OWN_KEY, own);
+    else
+        failed |= kvsi_hf_positions_write(object, config, family);
     if (failed) {
         json_decref(object);
         return NULL;
@@ -191,10 +156,59 @@ json_t *kvsi_hf_config_to_json(const kvs_model_config *config)
     return object;
 }
 
+json_t *kvsi_hf_config_to_json(const kvs_model_config *config)
+{
+    static const char *const plain[] = {
+        [KVSI_BODY_LLAMA] = "llama",
+        [KVSI_BODY_GPT2] = "gpt2",
+    };
+    json_t *own = own_to_json(config), *object;
+
+    if (!own)
+        return NULL;
+    if (json_object_size(own) > 0)
+        object = family_to_json(kvsi_family_own(config->body), config, own);
+    else
+        object = family_to_json(kvsi_family_find(plain[config->body]), config, NULL);
+    json_decref(own);
+    return object;
+}
+
+static int is_equal(const kvs_model_config *a, const kvs_model_config *b)
+{
+    for (size_t i = 0; i < kvsi_model_settings.count; i++)
+        if (!kvsi_setting_equal(kvsi_model_settings.rows + i, a, b))
+            return 0;
+    return 1;
+}
+
+json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config)
+{
+    json_t *object = kvsi_hf_config_to_json(config), *theirs;
+    kvs_model_config finished = *config, again;
+    const kvsi_family *family;
+
+    if (config->body != KVSI_BODY_LLAMA || !json_object_get(object, OWN_KEY) ||
+        kvs_model_config_finish(&finished, NULL) != KVS_OK)
+        return object;
+    for (size_t i = 0; (family = kvsi_family_at(i)); i++) {
+        if (family->body != KVSI_BODY_LLAMA || family->packs_rows)
+            continue;
+        theirs = family_to_json(family, &finished, NULL);
+        if (theirs && kvsi_hf_config_from_json(&again, theirs, "config.json", NULL) == KVS_OK &&
+            is_equal(&again, &finished)) {
+            json_decref(object);
+            return theirs;
+        }
+        json_decref(theirs);
+    }
+    return object;
+}
+
 kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err)
 {
     kvs_status st;
-    json_t *object = kvsi_hf_config_to_json(config);
+    json_t *object = kvsi_hf_config_to_family_json(config);
 
     if (!object)
         return kvsi_fail(err, KVS_E_NOMEM, "no memory to write '%s'", path);
@@ -205,42 +219,40 @@ kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path
 
 /* ---- reading: the keys of the tables --------------------------------------------------------- */
 
-static int is_given(const json_t *object, const char *key)
+static kvs_status read_family_keys(kvs_model_config *config, const json_t *object,
+                                   const kvsi_family *family, const char *what, kvs_err *err)
 {
-    const json_t *value = json_object_get(object, key);
+    const kvsi_family_key *key;
 
-    return value && !json_is_null(value);
-}
-
-static kvs_status read_hf_keys(kvs_model_config *config, const json_t *object, const char *what,
-                               kvs_err *err)
-{
-    for (size_t i = 0; i < HF_KEYS; i++) {
-        const config_key *key = hf_keys + i;
-
-        if (!is_of(key, config->body))
+    for (size_t i = 0; (key = kvsi_family_key_at(i)); i++) {
+        if (!(key->families & family->bit))
             continue;
-        if (key->of & REQUIRED)
+        if (key->required)
             TRY(kvsi_json_require(object, key->key, what, err));
-        else if (!is_given(object, key->key))
+        else if (!kvsi_hf_is_given(object, key->key))
             continue;
         TRY(kvsi_setting_from_json(setting_of(key), config, object, key->key, what, err));
     }
     return KVS_OK;
 }
 
-/* A size of 0 in Hugging Face's keys would ask for a default later on. */
+/* A size or multiplier of 0 in Hugging Face's keys would ask for a default later on. */
 static kvs_status check_sizes(const kvs_model_config *config, const json_t *object,
-                              const char *what, kvs_err *err)
+                              const kvsi_family *family, const char *what, kvs_err *err)
 {
-    for (size_t i = 0; i < HF_KEYS; i++) {
-        const config_key *key = hf_keys + i;
+    const kvsi_family_key *key;
+
+    for (size_t i = 0; (key = kvsi_family_key_at(i)); i++) {
         const kvsi_setting *row = setting_of(key);
 
-        if (row->kind == KVSI_SETTING_SIZE && is_of(key, config->body) &&
-            is_given(object, key->key) &&
+        if (row->kind == KVSI_SETTING_SIZE && key->families & family->bit &&
+            kvsi_hf_is_given(object, key->key) &&
             *(const size_t *)(const void *)((const char *)config + row->offset) == 0)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0",
+                             what, key->key);
+        if (row->kind == KVSI_SETTING_REAL && row->automatic && key->families & family->bit &&
+            kvsi_hf_is_given(object, key->key) && kvsi_setting_is_automatic(row, config))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected more than 0, found 0",
                              what, key->key);
     }
     return KVS_OK;
@@ -261,119 +273,64 @@ static kvs_status expect_object(const json_t *object, const char *name, const ch
     return KVS_OK;
 }
 
-/* Llama's files turn whole heads; the key is there for other families. */
-static kvs_status check_whole_rotation(const json_t *object, const char *what, kvs_err *err)
+static kvs_status check_activation(const kvsi_family *family, const json_t *object,
+                                   const char *what, kvs_err *err)
 {
-    static const char key[] = "partial_rotary_factor";
-    double factor = 1;
+    const char *found = family->activations[0];
 
-    if (is_given(object, key))
-        TRY(kvsi_json_get_real(&factor, object, key, what, err));
-    if (factor != 1)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what,
-                         key, factor);
-    return KVS_OK;
+    if (kvsi_hf_is_given(object, family->activation_key))
+        TRY(kvsi_json_get_text(&found, object, family->activation_key, what, err));
+    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++)
+        if (strcmp(found, family->activations[i]) == 0)
+            return KVS_OK;
+    return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'", what,
+                     family->activation_key, family->activations[0], found);
 }
 
-/* Where newer files keep the base of the positions. */
-static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *object,
-                                       const char *what, kvs_err *err)
+static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *object,
+                              const char *what, kvs_err *err)
 {
-    static const char name[] = "rope_parameters";
-    json_t *rope = json_object_get(object, name), *value;
-    const char *type = "default", *key;
+    double number = fixed->expected;
+    int flag = fixed->expected;
 
-    if (config->body != KVSI_BODY_LLAMA || !is_given(object, name))
+    if (!kvsi_hf_is_given(object, fixed->key))
         return KVS_OK;
-    TRY(expect_object(rope, name, what, err));
-    json_object_foreach(rope, key, value) {
-        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "rope_type") != 0 &&
-            strcmp(key, "partial_rotary_factor") != 0)
-            return refuse_key(key, name, what, err);
-    }
-    TRY(check_whole_rotation(rope, what, err));
-    TRY(kvsi_json_get_real(&config->rope_base, rope, "rope_theta", what, err));
-    TRY(kvsi_json_get_text(&type, rope, "rope_type", what, err));
-    if (strcmp(type, "default") != 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'rope_type': expected 'default', found '%.100s'", what, type);
+    if (fixed->number)
+        TRY(kvsi_json_get_real(&number, object, fixed->key, what, err));
+    else
+        TRY(kvsi_json_get_bool(&flag, object, fixed->key, what, err));
+    if (number != fixed->expected)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %d, found %.9g", what,
+                         fixed->key, fixed->expected, number);
+    if (flag != fixed->expected)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
+                         fixed->key, flag ? "false" : "true", flag ? "true" : "false");
     return KVS_OK;
 }
 
-static kvs_status check_activation(kvsi_body body, const json_t *object, const char *what,
-                                   kvs_err *err)
-{
-    const char *key = body == KVSI_BODY_GPT2 ? "activation_function" : "hidden_act";
-    const char *expected = body == KVSI_BODY_GPT2 ? "gelu_new" : "silu";
-    const char *found = expected;
-
-    TRY(kvsi_json_get_text(&found, object, key, what, err));
-    if (strcmp(found, expected) != 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'",
-                         what, key, expected, found);
-    return KVS_OK;
-}
-
-/* null, or an object that says nothing but {"rope_type": "default"}; older files call it "type". */
-static int is_unscaled(const json_t *scaling)
-{
-    const json_t *type = json_object_get(scaling, "rope_type");
-    const char *name;
-
-    type = type ? type : json_object_get(scaling, "type");
-    name = json_string_value(type);
-    return !scaling || json_is_null(scaling) ||
-           (json_object_size(scaling) == 1 && name && strcmp(name, "default") == 0);
-}
-
-static kvs_status check_supported(kvsi_body body, const json_t *object, const char *what,
+static kvs_status check_supported(const kvsi_family *family, const json_t *object, const char *what,
                                   kvs_err *err)
 {
-    static const struct {
-        const char *key;
-        kvsi_body body;
-        int expected;
-    } flags[] = {
-        {"attention_bias", KVSI_BODY_LLAMA, 0},
-        {"mlp_bias", KVSI_BODY_LLAMA, 0},
-        {"scale_attn_weights", KVSI_BODY_GPT2, 1},
-        {"scale_attn_by_inverse_layer_idx", KVSI_BODY_GPT2, 0},
-        {"add_cross_attention", KVSI_BODY_GPT2, 0},
-    };
+    const kvsi_family_fixed *fixed;
 
-    TRY(check_activation(body, object, what, err));
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        int found = flags[i].expected;
-
-        if (flags[i].body != body)
-            continue;
-        TRY(kvsi_json_get_bool(&found, object, flags[i].key, what, err));
-        if (found != flags[i].expected)
-            return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
-                             flags[i].key, found ? "false" : "true", found ? "true" : "false");
-    }
-    if (body == KVSI_BODY_LLAMA && !is_unscaled(json_object_get(object, "rope_scaling")))
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'rope_scaling': expected null, scaled positions are unknown "
-                         "here",
-                         what);
-    if (body == KVSI_BODY_LLAMA)
-        TRY(check_whole_rotation(object, what, err));
+    TRY(check_activation(family, object, what, err));
+    for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
+        if (fixed->families & family->bit)
+            TRY(check_fixed(fixed, object, what, err));
     return KVS_OK;
 }
 
+/* In our own files the key only repeats what our object says. */
 static kvs_status check_head_dim(const kvs_model_config *config, const json_t *object,
                                  const char *what, kvs_err *err)
 {
-    const size_t expected = config->dim / config->heads;
+    const size_t expected = config->head_size > 0 ? config->head_size : config->dim / config->heads;
     size_t head_dim = expected;
 
-    if (config->body == KVSI_BODY_LLAMA && is_given(object, "head_dim"))
+    if (config->body == KVSI_BODY_LLAMA && kvsi_hf_is_given(object, "head_dim"))
         TRY(kvsi_json_get_size(&head_dim, object, "head_dim", what, err));
     if (head_dim != expected)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'head_dim': expected hidden_size / num_attention_heads = %zu, "
-                         "found %zu",
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key 'head_dim': expected %zu, found %zu",
                          what, expected, head_dim);
     return KVS_OK;
 }
@@ -394,12 +351,14 @@ static const kvsi_setting *find_own(const char *key, kvsi_body body)
     return NULL;
 }
 
-const kvsi_setting *kvsi_hf_setting(const char *key, kvsi_body body)
+const kvsi_setting *kvsi_hf_setting(const char *name, kvsi_body body)
 {
-    for (size_t i = 0; i < HF_KEYS; i++)
-        if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].key, key) == 0)
-            return setting_of(hf_keys + i);
-    return find_own(key, body);
+    const kvsi_family_key *key;
+
+    for (size_t i = 0; (key = kvsi_family_key_at(i)); i++)
+        if (key->families & kvsi_family_own(body)->bit && strcmp(key->key, name) == 0)
+            return setting_of(key);
+    return find_own(name, body);
 }
 
 /* Reads the settings of the object's keys; a key that is not one of ours is refused. */
@@ -412,7 +371,7 @@ static kvs_status read_own(kvs_model_config *config, json_t *own, const char *wh
         const kvsi_setting *found = find_own(key, config->body);
 
         if (!found && strcmp(key, "body") != 0) /* which was read first */
-            return refuse_key(key, SHIFT_KEY, what, err);
+            return refuse_key(key, OWN_KEY, what, err);
         if (!found || json_is_null(value))
             continue;
         TRY(kvsi_setting_from_json(found, config, own, key, what, err));
@@ -434,14 +393,15 @@ static kvs_status check_own_says_something(const kvs_model_config *config, const
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': key '%s': expected what differs from a plain model (targets, ...), "
                          "found nothing",
-                         what, SHIFT_KEY);
+                         what, OWN_KEY);
     return KVS_OK;
 }
 
 /* Files have 15 digits: a third of 12 channels is to stay 4, not become 3.99... */
 static void restore_rotary_fraction(kvs_model_config *config)
 {
-    const double head_size = (double)config->dim / (double)config->heads;
+    const double head_size = config->head_size > 0 ? (double)config->head_size
+                                                   : (double)config->dim / (double)config->heads;
     const double channels = config->rotary_fraction * head_size;
 
     if (fabs(channels - round(channels)) < 1e-9)
@@ -450,87 +410,80 @@ static void restore_rotary_fraction(kvs_model_config *config)
 
 /* ---- reading: all of it ---------------------------------------------------------------------- */
 
-/* The body, as our object says or the type of a plain model. */
-static kvs_status read_body(kvsi_body *body, const json_t *object, const json_t *own,
-                            const char *what, kvs_err *err)
+/* Our own family with the body that our object says, or the family with that type. */
+static kvs_status find_family(const kvsi_family **out, const json_t *object, const json_t *own,
+                              const char *what, kvs_err *err)
 {
-    const char *name = "llama";
+    kvsi_body body = KVSI_BODY_LLAMA;
+    const char *name = "llama", *missing;
     kvs_err inner;
 
-    *body = KVSI_BODY_LLAMA;
     if (own) {
-        TRY(expect_object(own, SHIFT_KEY, what, err));
+        TRY(expect_object(own, OWN_KEY, what, err));
         TRY(kvsi_json_get_text(&name, own, "body", what, err));
-        TRY(kvsi_in_file(kvsi_body_parse(body, name, &inner), &inner, what, err));
-    } else {
-        TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
-        if (strcmp(name, plain_names[KVSI_BODY_GPT2].type) == 0)
-            *body = KVSI_BODY_GPT2;
+        TRY(kvsi_in_file(kvsi_body_parse(&body, name, &inner), &inner, what, err));
+        *out = kvsi_family_own(body);
+        return KVS_OK;
     }
-    return KVS_OK;
+    TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
+    *out = kvsi_family_find(name);
+    if (*out)
+        return KVS_OK;
+    missing = kvsi_family_missing(name);
+    if (strcmp(name, kvsi_own_type) == 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key 'model_type': '%s' needs a '%s' object, found none", what, name,
+                         OWN_KEY);
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "'%s': key 'model_type': models of type '%.100s' are not supported%s%s", what,
+                     name, missing ? "; they need " : "", missing ? missing : "");
 }
 
 /* The names of the architecture must agree with the rest, so that no file is run as what it is
  * not. */
-static kvs_status check_kind(const json_t *object, kvsi_body body, int plain, const char *what,
+static kvs_status check_kind(const json_t *object, const kvsi_family *family, const char *what,
                              kvs_err *err)
 {
     const json_t *models = json_object_get(object, "architectures");
-    const char *type = plain ? plain_names[body].type : SHIFT_TYPE;
-    const char *model = plain ? plain_names[body].model : SHIFT_MODEL;
-    const char *found = type;
+    const char *found = family->type;
 
     TRY(kvsi_json_get_text(&found, object, "model_type", what, err));
-    if (strcmp(found, type) != 0)
+    if (strcmp(found, family->type) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'model_type': expected %s a '%s' object, found '%.100s'", what,
-                         plain ? "'llama' or 'gpt2' without" : "'kvshift' with", SHIFT_KEY, found);
-    if (!is_given(object, "architectures"))
+                         "'%s': key 'model_type': expected '%s' with a '%s' object, found '%.100s'",
+                         what, family->type, OWN_KEY, found);
+    if (!kvsi_hf_is_given(object, "architectures"))
         return KVS_OK;
     found = json_string_value(json_array_get(models, 0));
-    if (!found || strcmp(found, model) != 0)
+    if (!found || strcmp(found, family->model) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'architectures': expected ['%s'], found '%.100s'", what, model,
-                         found ? found : "no text");
+                         "'%s': key 'architectures': expected ['%s'], found '%.100s'", what,
+                         family->model, found ? found : "no text");
     return KVS_OK;
-}
-
-/* What Hugging Face takes where a key is missing. */
-static void set_hf_defaults(kvs_model_config *config, kvsi_body body)
-{
-    set_plain(config, body);
-    if (body == KVSI_BODY_GPT2) {
-        config->context = 1024;
-        config->norm_eps = 1e-5;
-        config->tied = 1;
-        config->dropout_embedding = config->dropout_attention = config->dropout_residual = 0.1;
-    } else {
-        config->context = 2048;
-        config->norm_eps = 1e-6;
-        config->rope_base = 10000;
-    }
 }
 
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err)
 {
-    json_t *own = json_object_get(object, SHIFT_KEY);
+    json_t *own = json_object_get(object, OWN_KEY);
+    const kvsi_family *family;
     kvs_model_config config;
-    kvsi_body body;
     kvs_err inner;
 
-    TRY(read_body(&body, object, own, what, err));
-    TRY(check_kind(object, body, own == NULL, what, err));
-    TRY(check_supported(body, object, what, err));
-    set_hf_defaults(&config, body);
-    TRY(read_hf_keys(&config, object, what, err));
-    TRY(check_sizes(&config, object, what, err));
-    TRY(read_rope_parameters(&config, object, what, err));
+    TRY(find_family(&family, object, own, what, err));
+    TRY(check_kind(object, family, what, err));
+    TRY(check_supported(family, object, what, err));
+    set_plain(&config, family->body);
+    TRY(kvsi_family_set(family, &config, err));
+    TRY(read_family_keys(&config, object, family, what, err));
+    TRY(check_sizes(&config, object, family, what, err));
+    TRY(kvsi_hf_positions_read(&config, object, family, what, err));
     if (own)
         TRY(read_own(&config, own, what, err));
     restore_rotary_fraction(&config);
     TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
-    TRY(check_head_dim(&config, object, what, err));
+    if (own)
+        TRY(check_head_dim(&config, object, what, err));
     if (own)
         TRY(check_own_says_something(&config, what, err));
     *out = config;

@@ -1,9 +1,9 @@
-/* formats/hf.h - config.json as Hugging Face's Llama and GPT-2 write it, plus one "kvshift" object
- * for what those two do not have:
+/* formats/hf.h - config.json as Hugging Face writes it for the families of families.c, or that of
+ * Llama or GPT-2 with one "kvshift" object for what those two do not have:
  *
  *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
  *
- * Plain models have no such object, so that other tools read them.  All others name the
+ * Models of a family have no such object, so that other tools read them.  All others name the
  * architecture "KVShiftForCausalLM", so that those tools refuse them instead of running them
  * wrongly.  The object has the settings of config/model.c for which Hugging Face has no key; each
  * may be left out and then has the plain model's value. */
@@ -14,6 +14,9 @@
 
 /* A new reference; NULL if memory runs out. */
 json_t *kvsi_hf_config_to_json(const kvs_model_config *config);
+/* The same in the layout of the first family that can have all of its settings, which other
+ * programs read; otherwise ours.  For files of models. */
+json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config);
 /* `what` names the source in messages.  The result is checked (kvs_model_config_finish). */
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err);

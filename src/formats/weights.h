@@ -3,8 +3,8 @@
  *
  * Supported:
  *     a folder with config.json and model.safetensors, or shards and model.safetensors.index.json;
- *       plain Llama, GPT-2 (names with the prefix transformer., backbone. or none), ours,
- *       Baichuan-M1
+ *       the families of families.c (GPT-2's names with the prefix transformer., backbone. or
+ *       none), ours, Baichuan-M1
  *     a .safetensors file, with config.json beside it
  *     a GGUF file, architecture llama or kvshift
  *     a llama2.c .bin file, legacy or version 1

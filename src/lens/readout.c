@@ -61,11 +61,9 @@ void kvsi_readout_release(kvsi_readout *readout)
 /* Allocates the memory for a run of the kernel. */
 static kvs_status need_run(kvsi_readout *r, kvs_err *err)
 {
-    const size_t dim = r->pass->model->config.dim;
-
     TRY(need(r, &r->qkv, r->tokens * r->width, err));
-    TRY(need(r, &r->mixed, r->tokens * dim, err));
-    return need(r, &r->logsum, r->tokens * dim, err);
+    TRY(need(r, &r->mixed, r->tokens * r->width, err));
+    return need(r, &r->logsum, r->tokens * r->width, err);
 }
 
 /* ---- rows of q, k and v ---------------------------------------------------------------------- */
@@ -163,6 +161,8 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
     one.spans = &span;
     for (size_t first = 0; first < x.heads; first += part) {
         one.k_shift = one.v_shift = shift_from(x.shift, first, d);
+        one.q_gain = NULL;
+        one.k_gain = x.gain;
         upload_twice(r, &one, x.column + first * d, kvsi_qkv_width(&a));
         k->ops->attention_forward(k, r->mixed, r->logsum, r->qkv, &one);
         if (shifted)

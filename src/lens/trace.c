@@ -94,14 +94,17 @@ static kvs_status show_columns(trace *t, uint32_t mask, kvsi_activation_kind kin
     return show(t, kind, layer, t->part, (shape){.rows = t->tokens, .columns = count});
 }
 
-/* Computes and shows x W^T + bias if it is wanted.  The pass computes only its sum with the
- * residual. */
+/* Computes and shows x W^T + bias, times the scale of branches, if it is wanted.  The pass computes
+ * only its sum with the residual. */
 static kvs_status show_branch(trace *t, uint32_t mask, kvsi_activation_kind kind, size_t layer,
                               const real *x, const kvsi_linear *w)
 {
     if (!kvsi_wants(mask, kind))
         return KVS_OK;
     kvsi_pass_linear(t->pass, t->branch, x, w, NULL);
+    if (t->config->residual_scale > 0)
+        t->pass->context.ops->scale(&t->pass->context, t->branch, (real)t->config->residual_scale,
+                                    t->tokens * t->config->dim);
     return show_rows(t, mask, kind, layer, t->branch, t->config->dim);
 }
 
@@ -227,7 +230,7 @@ static kvs_status show_attention(trace *t, size_t layer)
     TRY(show_shifted(t, mask, layer, &s));
     TRY(show_weights(t, mask, layer, &s));
     if (kvsi_wants(mask, KVSI_ACT_Z)) {
-        TRY(take(t, m->mixed, dim));
+        TRY(take(t, m->mixed, s.q_width));
         TRY(show(t, KVSI_ACT_Z, layer, t->values, rows_of(t, &s, Q)));
     }
     TRY(show_branch(t, mask, KVSI_ACT_ATTN_OUT, layer, m->mixed,

@@ -4,7 +4,7 @@
  * and activation are recomputed rather than kept, which costs less than the memory. */
 #include "model/pass.h"
 
-/* The gradient of a branch's output, before dropout and the residual sum. */
+/* The gradient of a branch's output, before its scale, dropout and the residual sum. */
 static const real *leave_stream(kvsi_pass *p, size_t site)
 {
     const kvs_model_config *c = &p->model->config;
@@ -12,10 +12,13 @@ static const real *leave_stream(kvsi_pass *p, size_t site)
     const size_t count = p->tokens * c->dim;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0)
+    if (drop.rate == 0 && c->residual_scale == 0)
         return p->d_x;
     k->ops->copy(k, p->d_branch, p->d_x, count * sizeof *p->d_x);
-    kvsi_pass_drop(p, p->d_branch, &drop);
+    if (drop.rate > 0)
+        kvsi_pass_drop(p, p->d_branch, &drop);
+    if (c->residual_scale > 0)
+        k->ops->scale(k, p->d_branch, (real)c->residual_scale, count);
     return p->d_branch;
 }
 
@@ -68,7 +71,7 @@ static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real 
 static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
-    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
+    const kvsi_layer_matrices *w = kvsi_pass_matrices(p, l);
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
     const int gpt2 = c->body == KVSI_BODY_GPT2;
@@ -94,7 +97,7 @@ static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
 
 static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
 {
-    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
+    const kvsi_layer_matrices *w = kvsi_pass_matrices(p, l);
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
@@ -127,11 +130,13 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
 
     if (drop.rate > 0)
         kvsi_pass_drop(p, p->d_x, &drop);
-    k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), p->d_x, p->ids, n,
-                           dim);
     if (m->layout.positions != KVSI_ABSENT)
         k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.positions), p->d_x,
                                p->positions, n, dim);
+    if (m->config.embedding_scale > 0)
+        k->ops->scale(k, p->d_x, (real)m->config.embedding_scale, n * dim);
+    k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), p->d_x, p->ids, n,
+                           dim);
 }
 
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
@@ -140,6 +145,9 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     kvsi_context *k = &pass->context;
 
     k->ops->zero(k, pass->d_x, pass->tokens * m->config.dim * sizeof *pass->d_x);
+    if (m->config.logit_divisor > 0)
+        k->ops->scale(k, pass->d_normed, (real)(1 / m->config.logit_divisor),
+                      pass->tokens * m->config.dim);
     enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
     for (size_t l = m->config.layers; l-- > 0;) {
         const size_t block = kvsi_block_of_layer(l);

@@ -3,24 +3,32 @@
 
 #include "kernels/forms.h"
 #include "model/layer.h"
+#include "model/rotations.h"
 
 #include <math.h>
+
+static size_t head_size_of(const kvs_model_config *c, size_t heads)
+{
+    return c->head_size > 0 ? c->head_size : c->dim / heads;
+}
 
 /* A fraction such as 1/3 comes with a rounding error of its own. */
 size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
 {
     const double fraction = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
-    const size_t head_size = c->dim / heads;
+    const size_t head_size = head_size_of(c, heads);
 
     return (size_t)lround(fraction * (double)head_size);
 }
 
 /* ---- checks ---- */
 
-static kvs_status check_heads(size_t dim, size_t heads, size_t kv_heads, kvs_err *err)
+static kvs_status check_heads(const kvs_model_config *c, size_t heads, size_t kv_heads,
+                              kvs_err *err)
 {
-    if (dim % heads != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "dim %zu is not divisible by heads %zu", dim, heads);
+    if (c->head_size == 0 && c->dim % heads != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "dim %zu is not divisible by heads %zu", c->dim,
+                         heads);
     if (kv_heads > heads)
         return kvsi_fail(err, KVS_E_INVALID, "kv heads %zu is more than heads %zu", kv_heads,
                          heads);
@@ -32,7 +40,7 @@ static kvs_status check_heads(size_t dim, size_t heads, size_t kv_heads, kvs_err
 
 static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_err *err)
 {
-    const size_t head_size = c->dim / heads, rotary = kvsi_rotary_channels(c, heads);
+    const size_t head_size = head_size_of(c, heads), rotary = kvsi_rotary_channels(c, heads);
     const double exact = c->rotary_fraction * (double)head_size;
 
     if (fabs(exact - (double)rotary) > 1e-3 || rotary % 2 != 0)
@@ -40,6 +48,20 @@ static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_er
                          "rotary positions turn %g of %zu channels of a head (dim %zu, heads %zu), "
                          "expected an even number",
                          exact, head_size, c->dim, heads);
+    return KVS_OK;
+}
+
+/* A list of layers, as bits. */
+static kvs_status check_layers(const char *name, uint64_t listed, size_t layers, kvs_err *err)
+{
+    if (listed != 0 && layers > KVSI_LISTED_LAYERS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a list of %s layers needs at most %d layers, "
+                         "found %zu",
+                         name, KVSI_LISTED_LAYERS_MAX, layers);
+    if (listed != 0 && layers < 64 && listed >> layers != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "a %s layer is beyond the last of %zu layers", name,
+                         layers);
     return KVS_OK;
 }
 
@@ -63,8 +85,17 @@ static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
     if (c->positions == KVSI_POSITIONS_ROPE) {
         TRY(check_rotation(c, c->heads, err));
         TRY(check_rotation(c, c->sliding_heads, err));
+        TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, c->heads), err));
+        if (c->rope.scaling == KVSI_ROPE_LONGROPE)
+            TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, c->sliding_heads), err));
+    } else if (c->rope.scaling != KVSI_ROPE_PLAIN || c->no_rope_layers != 0 ||
+               c->sliding_rope_base > 0) {
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "rope scaling, layers without it and a sliding base need positions rope, "
+                         "found %s",
+                         kvsi_positions_name(c->positions));
     }
-    return KVS_OK;
+    return check_layers("no-rope", c->no_rope_layers, c->layers, err);
 }
 
 static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
@@ -73,15 +104,9 @@ static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
 
     if (c->sliding_window == 0 && (c->sliding_layers != 0 || own_heads))
         return kvsi_fail(err, KVS_E_INVALID, "sliding layers or heads need a sliding window");
-    if (c->sliding_layers != 0 && c->layers > KVSI_LISTED_LAYERS_MAX)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "a list of sliding layers needs at most %d layers, "
-                         "found %zu",
-                         KVSI_LISTED_LAYERS_MAX, c->layers);
-    if (c->sliding_layers != 0 && c->layers < 64 && c->sliding_layers >> c->layers != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "a sliding layer is beyond the last of %zu layers",
-                         c->layers);
-    return KVS_OK;
+    if (c->sliding_window == 0 && c->sliding_rope_base > 0)
+        return kvsi_fail(err, KVS_E_INVALID, "a sliding rope base needs a sliding window");
+    return check_layers("sliding", c->sliding_layers, c->layers, err);
 }
 
 static kvs_status check_head(const kvs_model_config *c, kvs_err *err)
@@ -121,6 +146,16 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
+static kvs_status check_biases(const kvs_model_config *c, kvs_err *err)
+{
+    if (c->body != KVSI_BODY_LLAMA && (c->qkv_bias || c->o_bias || c->mlp_bias || c->qk_norm))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "settings of biases and norms of queries and keys need body llama, found "
+                         "%s",
+                         kvsi_body_name(c->body));
+    return KVS_OK;
+}
+
 static void fill_in(kvs_model_config *c)
 {
     if (c->kv_heads == 0)
@@ -129,6 +164,8 @@ static void fill_in(kvs_model_config *c)
         c->sliding_heads = c->heads;
     if (c->sliding_kv_heads == 0)
         c->sliding_kv_heads = c->sliding_heads == c->heads ? c->kv_heads : c->sliding_heads;
+    if (c->head_size * c->heads == c->dim && c->sliding_heads == c->heads)
+        c->head_size = 0;
     if (c->ffn == 0)
         c->ffn = c->body == KVSI_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
 }
@@ -138,12 +175,15 @@ static kvs_status check(const kvs_model_config *config, kvs_err *err)
     TRY(kvsi_settings_check(&kvsi_model_settings, config, err));
     if (config->context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is 0, expected at least 1");
-    TRY(check_heads(config->dim, config->heads, config->kv_heads, err));
-    TRY(check_heads(config->dim, config->sliding_heads, config->sliding_kv_heads, err));
+    TRY(check_heads(config, config->heads, config->kv_heads, err));
+    TRY(check_heads(config, config->sliding_heads, config->sliding_kv_heads, err));
     TRY(check_sliding(config, err));
     TRY(check_positions(config, err));
     TRY(check_head(config, err));
     TRY(check_shift(config, err));
+    TRY(check_biases(config, err));
+    if (config->identity_projections && config->head_size > 0)
+        return kvsi_fail(err, KVS_E_INVALID, "identity projections need no head size of their own");
     if (config->identity_projections &&
         (config->kv_heads != config->heads || config->sliding_kv_heads != config->sliding_heads))
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
@@ -170,13 +210,15 @@ kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *c, size_t layer)
         c->sliding_window > 0 && (c->sliding_layers == 0 || (c->sliding_layers >> layer & 1));
     const size_t heads = slides ? c->sliding_heads : c->heads;
     const size_t kv_heads = slides ? c->sliding_kv_heads : c->kv_heads;
-    const size_t head_size = c->dim / heads;
+    const size_t head_size = head_size_of(c, heads);
+    const int rotates = layer >= KVSI_LISTED_LAYERS_MAX || !(c->no_rope_layers >> layer & 1);
 
     return (kvsi_layer_shape){
         .heads = heads,
         .kv_heads = kv_heads,
         .head_size = head_size,
-        .rotary = kvsi_rotary_channels(c, heads),
+        .rotary = rotates ? kvsi_rotary_channels(c, heads) : 0,
+        .q_width = heads * head_size,
         .qkv_width = (heads + 2 * kv_heads) * head_size,
         .sliding_window = slides ? c->sliding_window : 0,
     };

@@ -29,7 +29,14 @@ void kvsi_pass_linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w
                                    residual ? residual + column : NULL);
 }
 
-/* out = x + dropout(in W^T), or without x in a body without residuals. */
+/* x[count] *= factor; 0 = 1 */
+static void scale(kvsi_pass *p, real *x, double factor, size_t count)
+{
+    if (factor > 0 && factor != 1)
+        p->context.ops->scale(&p->context, x, (real)factor, count);
+}
+
+/* out = x + dropout(scale in W^T), or without x in a body without residuals. */
 static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
                        size_t site)
 {
@@ -38,12 +45,14 @@ static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linea
     const size_t count = p->tokens * c->dim;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0) {
+    if (drop.rate == 0 && c->residual_scale == 0) {
         kvsi_pass_linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
     kvsi_pass_linear(p, p->branch, in, w, NULL);
-    kvsi_pass_drop(p, p->branch, &drop);
+    scale(p, p->branch, c->residual_scale, count);
+    if (drop.rate > 0)
+        kvsi_pass_drop(p, p->branch, &drop);
     k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
         k->ops->add(k, out, p->branch, count);
@@ -70,7 +79,7 @@ static void round_values(kvsi_pass *p, real *x, uint16_t *kept, size_t count)
 /* m->middle from m->x */
 static void forward_attention(kvsi_pass *p, size_t l)
 {
-    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
+    const kvsi_layer_matrices *w = kvsi_pass_matrices(p, l);
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
@@ -94,7 +103,7 @@ static void forward_up(kvsi_pass *p, size_t l)
     const kvsi_layer_memory *m = &p->layers[l];
     const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
 
-    kvsi_pass_linear(p, m->up, in, &p->model->matrices.layers[l].up, NULL);
+    kvsi_pass_linear(p, m->up, in, &kvsi_pass_matrices(p, l)->up, NULL);
     round_values(p, m->up, m->kept_up, up_count(p));
 }
 
@@ -110,7 +119,7 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    add_branch(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
+    add_branch(p, out, p->hidden, &kvsi_pass_matrices(p, l)->down, m->middle, kvsi_site_mlp(l));
 }
 
 void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer)
@@ -144,6 +153,7 @@ static void embed(kvsi_pass *p, real *x)
     kvsi_context *k = &p->context;
 
     k->ops->embed_forward(k, x, &m->matrices.embed, p->ids, n, 0);
+    scale(p, x, m->config.embedding_scale, n * m->config.dim);
     if (m->matrices.positions.data)
         k->ops->embed_forward(k, x, &m->matrices.positions, p->positions, n, 1);
     if (drop.rate > 0)
@@ -194,6 +204,8 @@ void kvsi_pass_forward(kvsi_pass *pass)
         k->ops->copy(k, pass->normed, pass->last, bytes);
     else
         normalise(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias);
+    if (m->config.logit_divisor > 0) /* before the head, which is linear */
+        scale(pass, pass->normed, 1 / m->config.logit_divisor, pass->tokens * m->config.dim);
     for (size_t s = 0; s < pass->sequences; s++)
         if (pass->states[s])
             advance(pass, pass->states[s], &pass->spans[s]);
@@ -242,7 +254,7 @@ static kvsi_loss count_loss(const kvsi_pass *p)
 static void run_head(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
-    const kvsi_matrix w = kvsi_pass_head(p);
+    kvsi_matrix w = kvsi_pass_head(p);
     kvsi_context *k = &p->context;
     const kvsi_head head = {
         .x = p->normed,
@@ -258,6 +270,7 @@ static void run_head(kvsi_pass *p, real *gradients)
         .many = p->states[0] && kvsi_pass_has_many(p),
     };
 
+    w.packed = p->packed_head;
     prepare_head(p);
     k->ops->head_loss(k, &head);
     if (gradients && m->config.head == KVSI_HEAD_NORMALISED)
@@ -333,6 +346,7 @@ kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *
     k->ops->upload(k, pass->targets, targets, count * sizeof *targets);
     k->ops->head_loss(k, &head);
     k->ops->download(k, pass->host_losses, pass->losses, count * sizeof *pass->losses);
+    k->ops->download(k, pass->host_guesses, pass->guesses, count * sizeof *pass->guesses);
     return kvsi_sync(k, err);
 }
 

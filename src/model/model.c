@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "kernels/runtime.h"
+#include "model/rotations.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,26 +20,25 @@ static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t c
     return kvsi_sync(c, err);
 }
 
-/* Pair i rotates by position * base^(-2i/rotary); computed in double, stored as real. */
-static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_err *err)
+/* Pair i rotates by position * angle i; computed in double, stored as real. */
+static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, int slides, kvs_err *err)
 {
     const size_t half = rotary / 2, rows = m->config.context;
     real *host = kvsi_alloc(rows * rotary, sizeof *host);
-    double *angles = kvsi_alloc(half, sizeof *angles); /* angle per position */
+    double *angles = kvsi_alloc(half, sizeof *angles), scale; /* angle per position */
 
     if (!host || !angles) {
         kvsi_free(host);
         kvsi_free(angles);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu tokens", rows);
     }
-    for (size_t i = 0; i < half; i++)
-        angles[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+    scale = kvsi_rope_frequencies(angles, &m->config, rotary, slides);
     for (size_t t = 0; t < rows; t++)
         for (size_t i = 0; i < half; i++) {
             const double angle = (double)t * angles[i];
 
-            host[t * rotary + i] = (real)cos(angle);
-            host[t * rotary + half + i] = (real)sin(angle);
+            host[t * rotary + i] = (real)(scale * cos(angle));
+            host[t * rotary + half + i] = (real)(scale * sin(angle));
         }
     kvsi_free(angles);
     return upload_table(out, &m->context, host, rows * rotary, err);
@@ -55,13 +55,14 @@ static kvs_status make_slopes(real **out, kvs_model *m, size_t heads, kvs_err *e
     return upload_table(out, &m->context, host, heads, err);
 }
 
-static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, kvs_err *err)
+static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, int slides,
+                              kvs_err *err)
 {
     const kvs_model_config *c = &m->config;
     const size_t rotary = kvsi_rotary_channels(c, heads);
 
     if (rotary > 0)
-        return make_rotations(&out->rotations, m, rotary, err);
+        return make_rotations(&out->rotations, m, rotary, slides, err);
     if (c->positions == KVSI_POSITIONS_ALIBI)
         return make_slopes(&out->slopes, m, heads, err);
     return KVS_OK;
@@ -85,6 +86,7 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     m->config = *config;
     m->context = kvsi_runtime_context(rt);
     m->comm = rt->comm;
+    m->version = 1;
     TRY_OUT(kvs_model_config_finish(&m->config, err));
     TRY_OUT(kvsi_layout_init(&m->layout, &m->config, err));
     m->values = kvsi_alloc(m->layout.count, sizeof *m->values);
@@ -92,8 +94,8 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
         goto out;
     }
-    TRY_OUT(make_tables(&m->tables, m, m->config.heads, err));
-    TRY_OUT(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
+    TRY_OUT(make_tables(&m->tables, m, m->config.heads, 0, err));
+    TRY_OUT(make_tables(&m->sliding_tables, m, m->config.sliding_heads, 1, err));
     *out = m;
     m = NULL;
 out:

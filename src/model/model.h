@@ -32,6 +32,7 @@ struct kvs_model {
                               the block is not gathered */
     const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
                               NULL with a buffer */
+    uint64_t version;      /* changes with the values of the matrices; at least 1 */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* for ordinary layers, and for those with a window */
 };

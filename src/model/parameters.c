@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 16, OUTSIDE_LAYERS = 5 };
+enum { PER_LAYER_MAX = 24, OUTSIDE_LAYERS = 5 };
 
 /* ---- the list ---- */
 
@@ -124,14 +124,27 @@ static void add_shifts(const listing *l, kvsi_layer_offsets *at)
 static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
 {
     const kvs_model_config *c = l->config;
-    const size_t kv_dim = l->shape.kv_heads * l->shape.head_size;
+    const size_t q_dim = l->shape.q_width, kv_dim = l->shape.kv_heads * l->shape.head_size;
 
     if (!c->no_norm)
         at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "input_layernorm.weight");
-    at->qkv = add_part(l, KVSI_PROJECTION, c->dim, c->dim, 0, "self_attn.", "q_proj.weight");
+    at->qkv = add_part(l, KVSI_PROJECTION, q_dim, c->dim, 0, "self_attn.", "q_proj.weight");
     add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "k_proj.weight");
     add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "v_proj.weight");
-    at->o = add_part(l, KVSI_OUTPUT, c->dim, c->dim, 0, "self_attn.", "o_proj.weight");
+    if (c->qkv_bias) {
+        at->qkv_bias = add_part(l, KVSI_BIAS, q_dim, 0, 0, "self_attn.", "q_proj.bias");
+        add_part(l, KVSI_BIAS, kv_dim, 0, 0, "self_attn.", "k_proj.bias");
+        add_part(l, KVSI_BIAS, kv_dim, 0, 0, "self_attn.", "v_proj.bias");
+    }
+    at->o = add_part(l, KVSI_OUTPUT, c->dim, q_dim, 0, "self_attn.", "o_proj.weight");
+    if (c->o_bias)
+        at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "self_attn.", "o_proj.bias");
+    if (c->qk_norm) {
+        at->q_norm =
+            add_part(l, KVSI_GAIN, l->shape.head_size, 0, 0, "self_attn.", "q_norm.weight");
+        at->k_norm =
+            add_part(l, KVSI_GAIN, l->shape.head_size, 0, 0, "self_attn.", "k_norm.weight");
+    }
     add_shifts(l, at);
     if (c->no_mlp)
         return;
@@ -139,7 +152,13 @@ static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
         at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "post_attention_layernorm.weight");
     at->up = add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "gate_proj.weight");
     add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "up_proj.weight");
+    if (c->mlp_bias) {
+        at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "gate_proj.bias");
+        add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "up_proj.bias");
+    }
     at->down = add_part(l, KVSI_DOWN, c->dim, c->ffn, 0, "mlp.", "down_proj.weight");
+    if (c->mlp_bias)
+        at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "down_proj.bias");
 }
 
 static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
@@ -153,7 +172,7 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
     }
     at->qkv = add_transposed(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
     at->qkv_bias = add_part(l, KVSI_BIAS, width, 0, 0, "attn.", "c_attn.bias");
-    at->o = add_transposed(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
+    at->o = add_transposed(l, KVSI_OUTPUT, l->shape.q_width, c->dim, "attn.", "c_proj.weight");
     at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "attn.", "c_proj.bias");
     add_shifts(l, at);
     if (c->no_mlp)

@@ -51,6 +51,7 @@ typedef struct kvsi_layer_offsets {
     ptrdiff_t input_norm, input_norm_bias, qkv, qkv_bias, o, o_bias;
     ptrdiff_t post_norm, post_norm_bias, up, up_bias, down, down_bias;
     ptrdiff_t q_shift, k_shift, v_shift;
+    ptrdiff_t q_norm, k_norm;
 } kvsi_layer_offsets;
 
 typedef struct kvsi_layout {

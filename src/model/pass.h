@@ -33,14 +33,14 @@ typedef struct kvsi_pass_hooks {
 /* Activations of one layer that its backward pass needs.  Without training all layers share one
  * struct's memory; with recomputation they share everything but x.
  *
- * In precision BF16 the values of qkv and up are rounded to bfloat16 before they are used.  Unless
- * they are recomputed, layers share qkv and up too and keep the values in kept_qkv and kept_up,
- * from which kvsi_pass_widen_layer restores them. */
+ * In training with precision BF16 the values of qkv and up are rounded to bfloat16 before they are
+ * used.  Unless they are recomputed, layers share qkv and up too and keep the values in kept_qkv
+ * and kept_up, from which kvsi_pass_widen_layer restores them. */
 typedef struct kvsi_layer_memory {
     real *x;      /* [n, dim] the layer's input */
     real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
     real *gates;  /* [n, gate heads] logits of the form `data`; NULL for other forms */
-    real *mixed;  /* [n, dim] attention's output, before o */
+    real *mixed;  /* [n, heads head_size] attention's output, before o */
     real *logsum; /* [n, heads] */
     real *middle; /* [n, dim] between attention and MLP */
     real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] */
@@ -53,7 +53,9 @@ typedef struct kvsi_pass_limits {
     size_t top;       /* most results of one kvsi_pass_top: rows times best tokens per row */
     int training;
     int recompute; /* training: keep only the input of each layer and recompute the rest */
-    kvsi_precision precision;
+    size_t packs;  /* training: keep packed copies of weights, see pass_packed.c, if products of so
+                      many rows are faster with them; 0 = never */
+    kvsi_precision precision; /* of training; other passes have that of the runtime */
     kvsi_dtype cache; /* sequences without a state: round keys and values as this cache would */
 } kvsi_pass_limits;
 
@@ -107,6 +109,13 @@ typedef struct kvsi_pass {
     int (*watch)(void *user, size_t layer, kvsi_watch_point point);
     void *watcher;
     const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
+
+    /* Packed copies of the weights: the matrices of the model with these copies, the copy of the
+     * head, and the model->version that those of each block were made from, 0 = none yet.  NULL =
+     * nothing is packed. */
+    kvsi_layer_matrices *packed_layers; /* [layers] */
+    void *packed_head;
+    uint64_t *packed_versions; /* [blocks] */
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create allocates. */
@@ -162,8 +171,9 @@ static inline int kvsi_pass_has_many(const kvsi_pass *pass)
  * most limits.head_rows and limits.tokens.  Until another batch is loaded, only the two calls below
  * may follow. */
 void kvsi_pass_load_last(kvsi_pass *pass, kvsi_state *const *states, size_t count);
-/* Sets pass->host_losses[i] to -log p(targets[i] | the tokens up to rows[i]), for all i < count.
- * `count` is at most limits.head_rows. */
+/* Sets pass->host_losses[i] to -log p(targets[i] | the tokens up to rows[i]), and
+ * pass->host_guesses[i] to the likeliest token there, for all i < count.  A row may occur several
+ * times.  `count` is at most limits.head_rows. */
 kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *targets,
                            size_t count, int many, kvs_err *err);
 /* Finds the `top` most likely tokens after each of `count` rows.  Sets pass->host_top_ids[count,
@@ -175,10 +185,21 @@ kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, siz
 
 /* ---- shared by forward.c, backward.c and src/lens ---- */
 
-static inline void kvsi_pass_need_params(const kvsi_pass *pass, size_t block)
+/* Packs the matrices of a block unless that was done since they changed. */
+void kvsi_pass_pack(kvsi_pass *pass, size_t block);
+
+static inline void kvsi_pass_need_params(kvsi_pass *pass, size_t block)
 {
     if (pass->hooks)
         pass->hooks->params_needed(pass->hooks->user, block);
+    if (pass->packed_versions)
+        kvsi_pass_pack(pass, block);
+}
+
+/* The matrices of a layer, with packed copies if the pass has them. */
+static inline const kvsi_layer_matrices *kvsi_pass_matrices(const kvsi_pass *pass, size_t layer)
+{
+    return pass->packed_layers ? &pass->packed_layers[layer] : &pass->model->matrices.layers[layer];
 }
 
 static inline void kvsi_pass_need_gradients(const kvsi_pass *pass, size_t block)

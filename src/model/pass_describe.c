@@ -119,6 +119,9 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
         .kv_heads = shape.kv_heads,
         .head_size = shape.head_size,
         .scale = (real)(scale > 0 ? scale : 1.0 / sqrt((double)shape.head_size)),
+        .q_gain = at_offset(pass, at->q_norm),
+        .k_gain = at_offset(pass, at->k_norm),
+        .norm_eps = m->config.norm_eps,
         .rotary = shape.rotary,
         .rotations = tables->rotations,
         .slopes = tables->slopes,
@@ -131,6 +134,10 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
     };
     size_t column = 0;
 
+    if (gradients && at->q_norm != KVSI_ABSENT) {
+        a.d_q_gain = kvsi_pass_gradient(pass, gradients, at->q_norm);
+        a.d_k_gain = kvsi_pass_gradient(pass, gradients, at->k_norm);
+    }
     a.q_shift = shift_of(pass, layer, KVS_SHIFT_Q, at->q_shift, shape.heads, gradients, &column);
     a.k_shift = shift_of(pass, layer, KVS_SHIFT_K, at->k_shift, shape.kv_heads, gradients, &column);
     a.v_shift = shift_of(pass, layer, KVS_SHIFT_V, at->v_shift, shape.kv_heads, gradients, &column);

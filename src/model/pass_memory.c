@@ -35,6 +35,7 @@ static kvsi_layer_shape largest_layer(const kvs_model_config *c)
         most.heads = larger(most.heads, shape.heads);
         most.kv_heads = larger(most.kv_heads, shape.kv_heads);
         most.head_size = larger(most.head_size, shape.head_size);
+        most.q_width = larger(most.q_width, shape.q_width);
         most.qkv_width = larger(most.qkv_width, shape.qkv_width);
     }
     return most;
@@ -79,9 +80,16 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .ffn = c->ffn,
         .vocab = kvsi_pass_logit_count(c),
         .shift_params = shift_params(c, most.head_size, limits->training),
+        .qk_norm = c->qk_norm,
         .training = limits->training,
         .precision = limits->precision,
     };
+}
+
+/* Whether branches change between their linear layer and the residual stream. */
+static int changes_branch(const kvs_model_config *c)
+{
+    return c->dropout_residual > 0 || c->residual_scale > 0;
 }
 
 static void lay_out_wide(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
@@ -102,7 +110,7 @@ static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, s
     const kvsi_layer_shape most = largest_layer(c);
 
     layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
-    layer->mixed = take(w, n * c->dim, sizeof(real));
+    layer->mixed = take(w, n * most.q_width, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
 }
@@ -138,11 +146,43 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_normed = take(w, n * c->dim, sizeof(real));
     p->d_qkv = take(w, n * most.qkv_width, sizeof(real));
     p->d_gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
-    p->d_mixed = take(w, n * c->dim, sizeof(real));
+    p->d_mixed = take(w, n * most.q_width, sizeof(real));
     p->d_up = take(w, n * kvsi_up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
-    p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->d_branch = take(w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
     p->d_unit_head = take(w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+}
+
+/* Memory for the packed copy of a matrix; NULL if products of the backend do not use one. */
+static void *take_packed(const kvsi_pass *p, size_t rows, size_t cols, walk *w)
+{
+    const kvsi_matrix shape = {.type = KVSI_REAL_TYPE, .rows = rows, .cols = cols};
+    const size_t bytes =
+        rows > 0 ? p->context.ops->packed_bytes(&p->context, &shape, p->limits.packs) : 0;
+    void *place = take(w, bytes, 1);
+
+    return bytes > 0 ? place : NULL;
+}
+
+/* Packed copies of the matrices of all layers, and of the head unless its rows are normalised in
+ * every pass. */
+static void lay_out_packed(kvsi_pass *p, walk *w)
+{
+    const kvs_model_config *c = &p->model->config;
+
+    for (size_t l = 0; l < c->layers; l++) {
+        const kvsi_layer_shape shape = kvsi_layer_shape_of(c, l);
+        kvsi_layer_matrices scratch, *layer = w->block ? &p->packed_layers[l] : &scratch;
+
+        if (w->block)
+            *layer = p->model->matrices.layers[l];
+        layer->qkv.part[0].packed = take_packed(p, shape.qkv_width, c->dim, w);
+        layer->o.part[0].packed = take_packed(p, c->dim, shape.q_width, w);
+        layer->up.part[0].packed = take_packed(p, kvsi_up_width(c), c->dim, w);
+        layer->down.part[0].packed = take_packed(p, c->no_mlp ? 0 : c->dim, c->ffn, w);
+    }
+    if (c->head == KVSI_HEAD_LINEAR)
+        p->packed_head = take_packed(p, c->vocab, c->dim, w);
 }
 
 /* Describes all backend memory of the pass.  When only measuring, `layers` is one scratch layer. */
@@ -157,10 +197,12 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->last = p->limits.training ? take(&w, n * c->dim, sizeof(real)) : layers[0].x;
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
-    p->branch = take(&w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->branch = take(&w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
     p->unit_head = take(&w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)
         lay_out_gradients(p, c, n, &w);
+    if (p->limits.packs)
+        lay_out_packed(p, &w);
     p->ids = take(&w, n, sizeof *p->ids);
     p->positions = take(&w, n, sizeof *p->positions);
     p->rows = take(&w, rows, sizeof *p->rows);
@@ -191,6 +233,12 @@ static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
     p->host_losses = take(&w, rows, sizeof *p->host_losses);
     p->host_top_ids = take(&w, p->limits.top, sizeof *p->host_top_ids);
     p->host_top_logprobs = take(&w, p->limits.top, sizeof *p->host_top_logprobs);
+    if (p->limits.packs) {
+        const size_t layers = p->model->config.layers;
+
+        p->packed_layers = take(&w, layers, sizeof *p->packed_layers);
+        p->packed_versions = take(&w, kvsi_block_count(layers), sizeof *p->packed_versions);
+    }
     return w.at;
 }
 
@@ -199,7 +247,8 @@ static kvsi_pass pass_of(const kvs_model *model, const kvsi_pass_limits *limits)
 {
     kvsi_pass p = {.model = model, .context = model->context, .limits = *limits};
 
-    p.context.precision = limits->precision;
+    if (limits->training)
+        p.context.precision = limits->precision;
     return p;
 }
 

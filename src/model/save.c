@@ -37,7 +37,7 @@ static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
 /* The configuration, with the tokens that end a text. */
 static kvs_status write_config(const kvs_model *model, const char *path, kvs_err *err)
 {
-    json_t *object = kvsi_hf_config_to_json(&model->config);
+    json_t *object = kvsi_hf_config_to_family_json(&model->config);
     kvs_status st;
 
     if (model->ids.eos_count > 0)

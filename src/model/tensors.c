@@ -86,6 +86,7 @@ kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t firs
         put_sharded(model, (kvsi_range){p->offset + first, count}, values);
     else
         c->ops->upload(c, tensor + first, values, count * sizeof *values);
+    model->version++;
     return kvsi_sync(c, err);
 }
 

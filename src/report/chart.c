@@ -250,7 +250,7 @@ static void add_axes(kvsi_text *script, const kvsi_chart *chart, size_t number)
     double x[2], y[2];
 
     find_ranges(x, y, chart, number);
-    add_label(script, "title", panel->title, "");
+    add_label(script, "title", panel->title, stacked ? " offset 0,-0.4" : "");
     add_label(script, "xlabel", panel->x_label, stacked ? " offset 0,0.4" : "");
     add_label(script, "ylabel", panel->y_label, stacked ? " offset 0.8,0" : "");
     kvsi_text_format(script, "set format x '%s'\nset format y '%s'\n",
@@ -412,7 +412,9 @@ static void add_data(kvsi_text *script, const kvsi_series *s, size_t number)
 /* Panels below each other have their left and right edges in common. */
 static void place_stacked(kvsi_text *script, const kvsi_panel *panel, double used, double height)
 {
-    const double above = panel->x2_label ? 60 : 16, below = 66; /* space for labels */
+    /* Space for labels. */
+    const double above = (panel->x2_label ? 60 : 16) + (*panel->title ? 32 : 0) + panel->legend;
+    const double below = *panel->x_label ? 66 : 44;
 
     kvsi_gnuplot_place(script, 0.1, 0.975, 1 - (used + above) / height,
                        1 - (used + panel->height - below) / height);

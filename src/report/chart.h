@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "report/gnuplot.h"
 
-enum { KVSI_PANELS_MAX = 4, KVSI_SERIES_MAX = 4096, KVSI_ROWS_MAX = 24 };
+enum { KVSI_PANELS_MAX = 12, KVSI_SERIES_MAX = 4096, KVSI_ROWS_MAX = 24 };
 
 /* Points with an error get error bars; a line of many points gets them at some of its points. */
 typedef enum kvsi_series_style {
@@ -57,6 +57,7 @@ typedef struct kvsi_panel {
     const char *key; /* position of the legend, in gnuplot's words; NULL = none */
     /* Panels stand side by side, or, if all have a height in pixels, below each other. */
     double height;
+    double legend; /* pixels above it for a legend; 0 = the legend stands elsewhere */
     /* Rows with names instead of a y axis: a point's y is the number of its row, from the top. */
     char rows[KVSI_ROWS_MAX][64];
     size_t row_count;

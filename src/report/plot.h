@@ -12,6 +12,9 @@ kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kv
 /* Losses on text against step and tokens, one colour per arm, and the differences from the
  * baseline. */
 kvs_status kvsi_plot_losses(char **svg, const kvsi_arms *arms, kvs_err *err);
+/* Scores on benchmarks against step: one panel per benchmark and metric, one curve per run.  If the
+ * runs have none, *svg is NULL. */
+kvs_status kvsi_plot_benchmarks(char **svg, const kvsi_run *runs, size_t count, kvs_err *err);
 /* Loss of theorem 3 over the square, one panel per problem. */
 kvs_status kvsi_plot_landscape(char **svg, const kvs_theorem3 *panels, size_t count, size_t columns,
                                kvs_err *err);

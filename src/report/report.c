@@ -103,6 +103,14 @@ void kvs_report_free(kvs_report *report)
     kvsi_free(report);
 }
 
+int kvsi_report_has_benchmarks(const kvs_report *report)
+{
+    for (size_t i = 0; i < report->run_count; i++)
+        if (report->runs[i].benchmark_count > 0)
+            return 1;
+    return 0;
+}
+
 /* ---- access ---------------------------------------------------------------------------------- */
 
 const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index)
@@ -151,20 +159,25 @@ static kvs_status write_curves(const kvs_report *report, const kvs_report_option
                                const char *title, kvs_err *err)
 {
     kvsi_page page = {0};
-    char *svg = NULL;
+    char *svg = NULL, *benchmarks = NULL;
     kvs_status st;
 
     TRY_OUT(report->is_text ? kvsi_plot_losses(&svg, &report->arms, err)
                             : kvsi_plot_accuracy(&svg, report->runs, report->run_count, err));
     if (options->svg)
         TRY_OUT(kvsi_file_write_text(options->svg, svg, err));
+    if (options->html || options->benchmarks_svg)
+        TRY_OUT(kvsi_plot_benchmarks(&benchmarks, report->runs, report->run_count, err));
+    if (options->benchmarks_svg)
+        TRY_OUT(kvsi_file_write_text(options->benchmarks_svg, benchmarks, err));
     if (options->html) {
-        kvsi_report_page(&page, title, report, svg);
+        kvsi_report_page(&page, title, report, svg, benchmarks);
         TRY_OUT(kvsi_page_write(&page, options->html, err));
     }
 out:
     kvsi_page_release(&page);
     kvsi_free(svg);
+    kvsi_free(benchmarks);
     return st;
 }
 
@@ -178,7 +191,11 @@ kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *
     title = options->title ? options->title : "Training runs";
     if (options->json)
         TRY(write_json(report, options->json, title, err));
-    if (options->html || options->svg)
+    if (options->benchmarks_svg && !kvsi_report_has_benchmarks(report))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the runs have no scores on benchmarks to draw; they are made with "
+                         "--eval-tasks");
+    if (options->html || options->svg || options->benchmarks_svg)
         TRY(write_curves(report, options, title, err));
     return KVS_OK;
 }

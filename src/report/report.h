@@ -16,6 +16,8 @@ struct kvs_report {
     kvsi_text text; /* tables for a terminal */
 };
 
+/* Whether any run has scores on benchmarks. */
+int kvsi_report_has_benchmarks(const kvs_report *report);
 /* Adds remarks on incomplete runs and arms that are not comparable. */
 kvs_status kvsi_report_add_remarks(kvs_report *report, kvs_err *err);
 /* All numbers, as a new reference; NULL if a text is not UTF-8 or memory ran out. */

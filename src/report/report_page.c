@@ -25,6 +25,9 @@ static const char arms_note[] =
     "(sample standard deviation, with n\u00a0−\u00a01, over √n). Perplexity is e to the mean\n"
     "loss. Tokens and time are means over the runs.";
 
+static const char benchmarks_caption[] =
+    "Scores on benchmarks during training, with their standard errors over documents.";
+
 static void add_explanation(kvsi_text *page)
 {
     kvsi_text_add(page, "<p>Each run trains a model from the settings below. <b>Shift</b> says "
@@ -98,7 +101,8 @@ static void add_command(kvsi_page *page, const kvsi_run *run)
     kvsi_page_note(page, note);
 }
 
-void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report, const char *svg)
+void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report, const char *svg,
+                      const char *benchmarks_svg)
 {
     kvsi_table table;
 
@@ -113,6 +117,12 @@ void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *repo
         kvsi_table_of_tasks(&table, report);
         kvsi_page_table(page, &table);
         kvsi_page_note(page, accuracy_note);
+    }
+    if (benchmarks_svg) {
+        kvsi_page_heading(page, 2, "Benchmarks");
+        kvsi_page_figure(page, "benchmarks", benchmarks_svg, benchmarks_caption);
+        kvsi_table_of_benchmarks(&table, report);
+        kvsi_page_table(page, &table);
     }
     kvsi_page_heading(page, 2, "Commands");
     for (size_t i = 0; i < report->run_count; i++)

@@ -6,8 +6,9 @@
 #include "report/page.h"
 #include "report/report.h"
 
-/* Fills an empty page; `svg` is the chart of the runs. */
-void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report,
-                      const char *svg);
+/* Fills an empty page; `svg` is the chart of the runs, `benchmarks_svg` that of their
+ * scores on benchmarks; NULL = they have none. */
+void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report, const char *svg,
+                      const char *benchmarks_svg);
 
 #endif

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A dash for NaN. */
 static void add_number(kvsi_table *table, const char *sign, int digits, double number,
@@ -166,6 +167,72 @@ void kvsi_explain_difference(kvsi_text *out, const kvs_report *report, const kvs
                      s->seeds == 1 ? "" : "s");
 }
 
+/* ---- benchmarks ------------------------------------------------------------------------------ */
+
+static int is_of(const kvsi_benchmark *a, const kvsi_benchmark *b)
+{
+    return strcmp(a->task, b->task) == 0 && strcmp(a->metric, b->metric) == 0;
+}
+
+static void add_score(kvsi_table *table, const kvsi_benchmark *b, int with_error)
+{
+    const int is_percent = strcmp(b->metric, "perplexity") != 0;
+    const double scale = is_percent ? 100 : 1;
+    const char *unit = is_percent ? " %" : "";
+
+    if (!isfinite(b->value))
+        kvsi_table_add(table, "-");
+    else if (with_error && isfinite(b->error))
+        kvsi_table_add(table, is_percent ? "%.2f ± %.2f%s" : "%.4g ± %.2g%s", scale * b->value,
+                       scale * b->error, unit);
+    else
+        kvsi_table_add(table, is_percent ? "%.2f%s" : "%.4g%s", scale * b->value, unit);
+}
+
+static void add_benchmark_row(kvsi_table *table, const kvsi_run *run, size_t first)
+{
+    const kvsi_benchmark *from = run->benchmarks + first, *best = from, *last = from;
+    const int less = strcmp(from->metric, "perplexity") == 0;
+
+    for (size_t i = first; i < run->benchmark_count; i++) {
+        const kvsi_benchmark *b = run->benchmarks + i;
+
+        if (!is_of(b, from))
+            continue;
+        last = b;
+        if (!isfinite(best->value) || (less ? b->value < best->value : b->value > best->value))
+            best = b;
+    }
+    kvsi_table_add(table, "%s", run->summary.name);
+    kvsi_table_add(table, "%s", from->task);
+    kvsi_table_add(table, "%s", from->metric);
+    kvsi_table_add(table, "%zu", last->documents);
+    kvsi_table_add(table, "%" PRIu64, from->step);
+    add_score(table, from, 0);
+    kvsi_table_add(table, "%" PRIu64, best->step);
+    add_score(table, best, 0);
+    kvsi_table_add(table, "%" PRIu64, last->step);
+    add_score(table, last, 1);
+}
+
+void kvsi_table_of_benchmarks(kvsi_table *table, const kvs_report *report)
+{
+    *table = (kvsi_table){.left = 3};
+    kvsi_table_headings(table, "run|benchmark|metric|documents|step|first|step|best|step|last");
+    for (size_t r = 0; r < report->run_count; r++) {
+        const kvsi_run *run = report->runs + r;
+
+        for (size_t i = 0; i < run->benchmark_count; i++) {
+            int seen = 0;
+
+            for (size_t j = 0; j < i && !seen; j++)
+                seen = is_of(run->benchmarks + j, run->benchmarks + i);
+            if (!seen)
+                add_benchmark_row(table, run, i);
+        }
+    }
+}
+
 /* ---- settings -------------------------------------------------------------------------------- */
 
 static const json_t *settings_of(const kvs_report *report, size_t arm)
@@ -244,6 +311,11 @@ void kvsi_tables_to_text(kvsi_text *out, const kvs_report *report)
         kvsi_table_of_arms(&table, report);
         add_grid(out, &table);
         add_differences(out, report);
+        if (kvsi_report_has_benchmarks(report)) {
+            kvsi_text_add(out, "\n");
+            kvsi_table_of_benchmarks(&table, report);
+            add_grid(out, &table);
+        }
     } else {
         kvsi_table_of_tasks(&table, report);
         add_grid(out, &table);

@@ -16,6 +16,9 @@ void kvsi_table_of_difference(kvsi_table *table, const kvs_report *report,
 /* One row per setting that differs between arms, one column per arm. */
 void kvsi_table_of_settings(kvsi_table *table, const kvs_report *report);
 
+/* One row per run, benchmark and metric; without rows if no run has scores. */
+void kvsi_table_of_benchmarks(kvsi_table *table, const kvs_report *report);
+
 /* Explains the sign of the difference and counts the seeds below 0. */
 void kvsi_explain_difference(kvsi_text *out, const kvs_report *report, const kvsi_difference *d);
 

@@ -20,13 +20,29 @@ static json_t *evaluations_to_json(const kvsi_run *run)
     return list;
 }
 
+static json_t *benchmarks_to_json(const kvsi_run *run)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < run->benchmark_count; i++) {
+        const kvsi_benchmark *b = run->benchmarks + i;
+
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:o, s:o, s:I}", "step",
+                                              (json_int_t)b->step, "task", b->task, "metric",
+                                              b->metric, "value", kvsi_json_number(b->value),
+                                              "error", kvsi_json_number(b->error), "documents",
+                                              (json_int_t)b->documents));
+    }
+    return list;
+}
+
 static json_t *run_to_json(const kvsi_run *run)
 {
     const kvs_run_summary *s = &run->summary;
 
     /* clang-format off */
     return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, "
-                     "s:o, s:o, s:o, s:o, s:o, s:s}",
+                     "s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
                      "name", s->name,
                      "layers", (json_int_t)s->layers,
                      "shift", s->shift,
@@ -43,6 +59,7 @@ static json_t *run_to_json(const kvsi_run *run)
                      "step_at_99", number_or_null(s->step_at_99),
                      "seconds", kvsi_json_number(s->seconds),
                      "evaluations", evaluations_to_json(run),
+                     "benchmarks", benchmarks_to_json(run),
                      "command", run->command);
     /* clang-format on */
 }

@@ -208,6 +208,7 @@ kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err)
     set_name(&run->summary, dir);
     TRY_OUT(read_log(run, dir, err));
     TRY_OUT(read_result(run, dir, err));
+    TRY_OUT(kvsi_benchmarks_read(&run->benchmarks, &run->benchmark_count, dir, err));
 out:
     if (st != KVS_OK)
         kvsi_run_close(run);
@@ -220,6 +221,7 @@ void kvsi_run_close(kvsi_run *run)
     kvsi_free(run->command);
     kvsi_free(run->points);
     kvsi_free(run->evaluations);
+    kvsi_benchmarks_free(run->benchmarks, run->benchmark_count);
     *run = (kvsi_run){0};
 }
 

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "kvshift/kvshift.h"
 #include "kvshift/kvshift_lab.h"
+#include "run/benchmarks.h"
 
 typedef struct kvsi_run_point {
     uint64_t step, tokens; /* tokens: sum up to and including this step */
@@ -28,6 +29,8 @@ typedef struct kvsi_run {
     size_t point_count;
     kvsi_run_evaluation *evaluations; /* in order; the last is the final one if the run ended */
     size_t evaluation_count;
+    kvsi_benchmark *benchmarks; /* scores during training, in the order of the steps */
+    size_t benchmark_count;
 } kvsi_run;
 
 kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err);

@@ -6,14 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { BOLD = '\x01' }; /* first byte of a bold cell */
+
+void kvsi_table_bold(kvsi_table *table)
+{
+    table->bold = 1;
+}
+
 void kvsi_table_add(kvsi_table *table, const char *format, ...)
 {
+    const char mark = BOLD;
     char cell[512];
     va_list args;
 
     va_start(args, format);
     vsnprintf(cell, sizeof cell, format, args);
     va_end(args);
+    if (table->bold)
+        kvsi_text_add_bytes(&table->words, &mark, 1);
+    table->bold = 0;
     kvsi_text_add_bytes(&table->words, cell, strlen(cell) + 1);
     table->cells++;
 }
@@ -34,7 +45,7 @@ static const char *next_cell(const char *cell)
     return cell + strlen(cell) + 1;
 }
 
-/* In characters, not bytes. */
+/* In characters, not bytes; the mark of a bold cell stands for its star. */
 static size_t width_of(const char *cell)
 {
     size_t width = 0;
@@ -53,8 +64,11 @@ static void add_blanks(kvsi_text *out, size_t count)
 /* Control characters would act on a terminal. */
 static void add_words(kvsi_text *out, const char *cell)
 {
-    for (; *cell; cell++)
+    const int bold = *cell == BOLD;
+
+    for (cell += bold; *cell; cell++)
         kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 || *cell == 0x7f ? "?" : cell, 1);
+    kvsi_text_add(out, bold ? "*" : "");
 }
 
 static void measure(size_t *widths, const kvsi_table *table)
@@ -105,7 +119,9 @@ void kvsi_table_to_html(kvsi_text *out, const kvsi_table *table)
 
         kvsi_text_format(out, "%s<%s%s>", column == 0 ? "<tr>" : "", kind,
                          column < table->left ? " class=\"left\"" : "");
-        kvsi_text_add_xml(out, cell);
+        kvsi_text_add(out, *cell == BOLD ? "<b>" : "");
+        kvsi_text_add_xml(out, cell + (*cell == BOLD));
+        kvsi_text_add(out, *cell == BOLD ? "</b>" : "");
         kvsi_text_format(out, "</%s>%s", kind, column + 1 == table->columns ? "</tr>\n" : "");
         if (i + 1 == table->columns)
             kvsi_text_add(out, "</thead>\n<tbody>\n");
@@ -115,10 +131,14 @@ void kvsi_table_to_html(kvsi_text *out, const kvsi_table *table)
 
 static void add_markdown(kvsi_text *out, const char *cell)
 {
-    for (; *cell; cell++) {
+    const int bold = *cell == BOLD;
+
+    kvsi_text_add(out, bold ? "**" : "");
+    for (cell += bold; *cell; cell++) {
         kvsi_text_add(out, *cell == '|' ? "\\" : "");
         kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 ? " " : cell, 1);
     }
+    kvsi_text_add(out, bold ? "**" : "");
 }
 
 void kvsi_table_to_markdown(kvsi_text *out, const kvsi_table *table)
@@ -140,6 +160,33 @@ void kvsi_table_to_markdown(kvsi_text *out, const kvsi_table *table)
         for (size_t c = 0; c < table->columns; c++)
             kvsi_text_add(out, c < table->left ? "|---" : "|---:");
         kvsi_text_add(out, "|\n");
+    }
+}
+
+/* Cells with a comma, a quote or a line break are quoted (RFC 4180). */
+static void add_csv(kvsi_text *out, const char *cell)
+{
+    const char *quote = strpbrk(cell, ",\"\r\n") ? "\"" : "";
+
+    kvsi_text_add(out, quote);
+    for (cell += *cell == BOLD; *cell; cell++) {
+        kvsi_text_add(out, *cell == '"' ? "\"" : "");
+        kvsi_text_add_bytes(out, cell, 1);
+    }
+    kvsi_text_add(out, quote);
+}
+
+void kvsi_table_to_csv(kvsi_text *out, const kvsi_table *table)
+{
+    const char *cell = table->words.data;
+
+    if (table->words.failed) {
+        out->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < table->cells; i++, cell = next_cell(cell)) {
+        add_csv(out, cell);
+        kvsi_text_add(out, (i + 1) % table->columns == 0 ? "\n" : ",");
     }
 }
 

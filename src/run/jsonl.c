@@ -11,7 +11,8 @@
 struct kvsi_jsonl {
     char *path;
     FILE *file;
-    int empty; /* reopening kept no line */
+    int empty;     /* reopening kept no line */
+    uint64_t last; /* step of the last record that reopening kept */
 };
 
 static kvs_status open_locked(kvsi_jsonl **out, const char *path, const char *mode, kvs_err *err)
@@ -46,13 +47,15 @@ static int is_complete(const kvsi_text *line)
     return line->length > 0 && line->data[line->length - 1] == '\n';
 }
 
-/* Whether this is a complete record of a step up to `last`. */
-static int is_kept(const kvsi_text *line, uint64_t last)
+/* Whether this is a complete record of a step up to `last`; *found is its step. */
+static int is_kept(uint64_t *found, const kvsi_text *line, uint64_t last)
 {
     json_t *record = is_complete(line) ? kvsi_json_load(line->data, line->length, 0, NULL) : NULL;
     const json_t *step = json_object_get(record, "step");
     const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
 
+    if (kept)
+        *found = (uint64_t)json_integer_value(step);
     json_decref(record);
     return kept;
 }
@@ -69,7 +72,7 @@ static kvs_status truncate_after(kvsi_jsonl *lines, size_t headers, uint64_t ste
         int found, keeps;
 
         TRY_OUT(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_JSONL_LINE_MAX, err));
-        keeps = found && (kept < headers ? is_complete(&line) : is_kept(&line, step));
+        keeps = found && (kept < headers ? is_complete(&line) : is_kept(&lines->last, &line, step));
         TRY_OUT(kvsi_json_check("a log", err)); /* else complete lines would be cut off */
         if (!keeps)
             break;
@@ -110,6 +113,11 @@ kvs_status kvsi_jsonl_reopen(kvsi_jsonl **out, const char *path, size_t headers,
 int kvsi_jsonl_is_empty(const kvsi_jsonl *lines)
 {
     return lines->empty;
+}
+
+uint64_t kvsi_jsonl_last_step(const kvsi_jsonl *lines)
+{
+    return lines->last;
 }
 
 kvs_status kvsi_jsonl_add(kvsi_jsonl *lines, const json_t *record, kvs_err *err)

@@ -20,6 +20,8 @@ kvs_status kvsi_jsonl_reopen(kvsi_jsonl **out, const char *path, size_t headers,
                              kvs_err *err);
 /* Whether reopening kept nothing, so that the headers must be written again. */
 int kvsi_jsonl_is_empty(const kvsi_jsonl *lines);
+/* The step of the last record that reopening kept; 0 = none. */
+uint64_t kvsi_jsonl_last_step(const kvsi_jsonl *lines);
 kvs_status kvsi_jsonl_add(kvsi_jsonl *lines, const json_t *record, kvs_err *err);
 void kvsi_jsonl_close(kvsi_jsonl *lines); /* NULL does nothing */
 

@@ -4,6 +4,7 @@
  *     train.csv           the records as a table, written at the end
  *     tb/                 the records for TensorBoard
  *     samples.jsonl       generated samples, if the run makes any
+ *     benchmarks.jsonl    scores on benchmarks, if the run makes any (run/benchmarks.h)
  *     result.json         the final evaluation (run/result.h)
  *     config.json, model.safetensors, and tokenizer.json if there is one: the final model
  *     ckpt/               checkpoints (run/checkpoint_files.h)
@@ -32,6 +33,7 @@ typedef struct kvsi_train_job {
     /* Callbacks, as in kvs_train_options. */
     int (*progress)(void *user, const kvs_step_record *record);
     void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
+    void (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
     void (*notice)(void *user, const char *line);
     void *user;
 } kvsi_train_job;
@@ -40,6 +42,7 @@ typedef struct kvsi_train_job {
 #define KVSI_RUN_CSV "train.csv"
 #define KVSI_RUN_TENSORBOARD "tb"
 #define KVSI_RUN_SAMPLES "samples.jsonl"
+#define KVSI_RUN_BENCHMARKS "benchmarks.jsonl"
 #define KVSI_RUN_RESULT "result.json"
 #define KVSI_RUN_CONFIG "config.json"
 #define KVSI_RUN_MODEL "model.safetensors"

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "run/benchmarks.h"
 #include "run/csv.h"
 #include "run/jsonl.h"
 #include "run/record.h"
@@ -14,8 +15,8 @@
 
 struct kvsi_run_writer {
     char *dir;
-    kvsi_jsonl *log, *samples; /* samples: NULL until the first one */
-    kvsi_events *events;       /* NULL until the first record */
+    kvsi_jsonl *log, *samples, *benchmarks; /* samples, benchmarks: NULL until the first one */
+    kvsi_events *events;                    /* NULL until the first record */
 };
 
 static kvs_status make_writer(kvsi_run_writer **out, const char *dir, kvs_err *err)
@@ -34,6 +35,7 @@ void kvsi_run_writer_free(kvsi_run_writer *run)
         return;
     kvsi_jsonl_close(run->log);
     kvsi_jsonl_close(run->samples);
+    kvsi_jsonl_close(run->benchmarks);
     kvsi_events_close(run->events);
     kvsi_free(run->dir);
     kvsi_free(run);
@@ -152,7 +154,7 @@ out:
 kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvsi_train_job *job,
                              const json_t *settings, uint64_t step, kvs_err *err)
 {
-    char *log = NULL, *samples = NULL;
+    char *log = NULL, *samples = NULL, *benchmarks = NULL;
     kvsi_run_writer *run = NULL;
     kvs_status st;
 
@@ -160,11 +162,14 @@ kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvsi_train_job *job,
     TRY_OUT(make_writer(&run, job->out, err));
     TRY_OUT(kvsi_run_path(&log, job->out, KVSI_RUN_LOG, err));
     TRY_OUT(kvsi_run_path(&samples, job->out, KVSI_RUN_SAMPLES, err));
+    TRY_OUT(kvsi_run_path(&benchmarks, job->out, KVSI_RUN_BENCHMARKS, err));
     TRY_OUT(kvsi_jsonl_reopen(&run->log, log, 1, step, err));
     if (kvsi_jsonl_is_empty(run->log))
         TRY_OUT(kvsi_jsonl_add(run->log, settings, err));
     if (kvsi_file_exists(samples))
         TRY_OUT(kvsi_jsonl_reopen(&run->samples, samples, 0, step, err));
+    if (kvsi_file_exists(benchmarks))
+        TRY_OUT(kvsi_jsonl_reopen(&run->benchmarks, benchmarks, 0, step, err));
     TRY_OUT(retire_model(job->out, step, err));
     TRY_OUT(write_files(job, err));
     *out = run;
@@ -173,6 +178,7 @@ out:
     kvsi_run_writer_free(run);
     kvsi_free(log);
     kvsi_free(samples);
+    kvsi_free(benchmarks);
     return st;
 }
 
@@ -227,24 +233,33 @@ static kvs_status add_layer_events(kvsi_events *events, uint64_t step,
     return KVS_OK;
 }
 
+static kvs_status open_events(kvsi_run_writer *run, kvs_err *err)
+{
+    char *dir = NULL;
+    kvs_status st;
+
+    if (run->events)
+        return KVS_OK;
+    st = kvsi_run_path(&dir, run->dir, KVSI_RUN_TENSORBOARD, err);
+    if (st == KVS_OK)
+        st = kvsi_events_open(&run->events, dir, err);
+    kvsi_free(dir);
+    return st;
+}
+
 kvs_status kvsi_run_log_step(kvsi_run_writer *run, const kvs_step_record *record,
                              const kvsi_shift_means *layers, size_t layer_count, kvs_err *err)
 {
     json_t *line = kvsi_record_to_json(record);
-    char *dir = NULL;
     kvs_status st;
 
     TRY_OUT(kvsi_jsonl_add(run->log, line, err));
-    if (!run->events) {
-        TRY_OUT(kvsi_run_path(&dir, run->dir, KVSI_RUN_TENSORBOARD, err));
-        TRY_OUT(kvsi_events_open(&run->events, dir, err));
-    }
+    TRY_OUT(open_events(run, err));
     TRY_OUT(add_events(run->events, record, err));
     if (layers)
         TRY_OUT(add_layer_events(run->events, record->step, layers, layer_count, err));
 out:
     json_decref(line);
-    kvsi_free(dir);
     return st;
 }
 
@@ -267,6 +282,38 @@ out:
     json_decref(line);
     kvsi_free(path);
     return st;
+}
+
+kvs_status kvsi_run_log_benchmarks(kvsi_run_writer *run, uint64_t step,
+                                   const kvs_benchmark_scores *scores, kvs_err *err)
+{
+    json_t *line = NULL;
+    char *path = NULL;
+    kvs_status st;
+
+    if (!run->benchmarks) {
+        TRY_OUT(kvsi_run_path(&path, run->dir, KVSI_RUN_BENCHMARKS, err));
+        TRY_OUT(kvsi_jsonl_create(&run->benchmarks, path, err));
+    }
+    line = kvsi_benchmarks_to_json(step, scores);
+    TRY_OUT(kvsi_jsonl_add(run->benchmarks, line, err));
+    TRY_OUT(open_events(run, err));
+    for (size_t i = 0; i < scores->count; i++) {
+        char tag[160];
+
+        snprintf(tag, sizeof tag, "benchmarks/%.100s_%.40s", scores->scores[i].task,
+                 scores->scores[i].metric);
+        TRY_OUT(kvsi_events_add(run->events, step, tag, scores->scores[i].value, err));
+    }
+out:
+    json_decref(line);
+    kvsi_free(path);
+    return st;
+}
+
+uint64_t kvsi_run_last_benchmarks(const kvsi_run_writer *run)
+{
+    return run->benchmarks ? kvsi_jsonl_last_step(run->benchmarks) : 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

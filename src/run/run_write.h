@@ -19,9 +19,10 @@ typedef struct kvsi_shift_means {
  * folder created here is removed again. */
 kvs_status kvsi_run_create(kvsi_run_writer **out, const kvsi_train_job *job, const json_t *settings,
                            kvs_err *err);
-/* Continues the run in job->out after `step`: records and samples of later steps are dropped, the
- * final model and result.json of an earlier end are removed, and job->files are written again.  A
- * log without a whole line of settings, which a run killed at its start leaves, gets `settings`. */
+/* Continues the run in job->out after `step`: records, samples and scores of later steps are
+ * dropped, the final model and result.json of an earlier end are removed, and job->files are
+ * written again.  A log without a whole line of settings, which a run killed at its start leaves,
+ * gets `settings`. */
 kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvsi_train_job *job,
                              const json_t *settings, uint64_t step, kvs_err *err);
 
@@ -30,6 +31,11 @@ kvs_status kvsi_run_log_step(kvsi_run_writer *run, const kvs_step_record *record
                              const kvsi_shift_means *layers, size_t layer_count, kvs_err *err);
 kvs_status kvsi_run_log_sample(kvsi_run_writer *run, uint64_t step, const kvs_sample *sample,
                                kvs_err *err);
+/* Writes the scores to benchmarks.jsonl and TensorBoard. */
+kvs_status kvsi_run_log_benchmarks(kvsi_run_writer *run, uint64_t step,
+                                   const kvs_benchmark_scores *scores, kvs_err *err);
+/* The last step whose scores a continued run has; 0 = none. */
+uint64_t kvsi_run_last_benchmarks(const kvsi_run_writer *run);
 /* Writes the final model, result.json and train.csv.  tokenizer may be NULL. */
 kvs_status kvsi_run_finish(kvsi_run_writer *run, const kvs_train_result *result,
                            const kvs_model *model, const kvs_tokenizer *tokenizer, kvs_err *err);

@@ -24,12 +24,85 @@ int kvsi_is_space(uint32_t code)
     }
 }
 
+int kvsi_is_python_space(uint32_t code)
+{
+    return kvsi_is_space(code) || (code >= 0x1c && code <= 0x1f);
+}
+
+int kvsi_is_printable(uint32_t code)
+{
+    switch (category(code)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return 0;
+    case UTF8PROC_CATEGORY_ZS:
+        return code == ' ';
+    default:
+        return 1;
+    }
+}
+
+uint32_t kvsi_to_lower(uint32_t code)
+{
+    return code == KVSI_NO_CHARACTER ? code : (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
+}
+
+uint32_t kvsi_to_title(uint32_t code)
+{
+    return code == KVSI_NO_CHARACTER ? code : (uint32_t)utf8proc_totitle((utf8proc_int32_t)code);
+}
+
+int kvsi_is_cased(uint32_t code)
+{
+    const utf8proc_category_t kind = category(code);
+
+    return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL ||
+           kind == UTF8PROC_CATEGORY_LT || kvsi_to_lower(code) != code ||
+           kvsi_to_title(code) != code;
+}
+
+int kvsi_is_case_ignorable(uint32_t code)
+{
+    static const uint32_t within_words[] = {'\'', '.', ':', 0xb7, 0x2018, 0x2019, 0x2024, 0x2027};
+
+    for (size_t i = 0; i < sizeof within_words / sizeof *within_words; i++)
+        if (code == within_words[i])
+            return 1;
+    switch (category(code)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int kvsi_is_letter(uint32_t code)
+{
+    const utf8proc_category_t kind = category(code);
+
+    return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
+}
+
 int kvsi_is_numeric(uint32_t code)
 {
     const utf8proc_category_t kind = category(code);
 
     return kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL ||
            kind == UTF8PROC_CATEGORY_NO;
+}
+
+int kvsi_is_decimal(uint32_t code)
+{
+    return category(code) == UTF8PROC_CATEGORY_ND;
 }
 
 int kvsi_is_punctuation(uint32_t code)

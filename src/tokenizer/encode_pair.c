@@ -13,7 +13,7 @@ static size_t trim_spaces(const char *text, size_t size)
         uint32_t code;
         const size_t length = kvsi_utf8_last(text, size, &code);
 
-        if (!kvsi_is_space(code))
+        if (!kvsi_is_python_space(code))
             break;
         size -= length;
     }

@@ -86,6 +86,7 @@ void kvsi_components_release(kvsi_components *components);
 typedef struct kvsi_added {
     int32_t id;
     int special, single_word, strip_left, strip_right;
+    int normalized; /* it is found in normalized text */
 } kvsi_added;
 
 /* ---- the tokenizer ---- */

@@ -259,6 +259,7 @@ static kvs_status read_added_token(const reader *r, const json_t *value)
     TRY(kvsi_json_get_bool(&normalized, value, "normalized", r->what, r->err));
     TRY(place_added(r, content, id));
     added->id = (int32_t)id;
+    added->normalized = normalized;
     return index_added(r, content, normalized, t->added_count++);
 }
 

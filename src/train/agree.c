@@ -45,14 +45,15 @@ static json_t *describe_job(const kvsi_train_job *job, const json_t *settings, u
     kvsi_checksum_print(weight_text, weights);
     json_object_del(task, "path");
     return json_pack(
-        "{s:{s:s, s:s}, s:O, s:o, s:O, s:{s:s, s:b, s:I, s:i, s:b, s:I}, s:{s:s}, s:{s:s}}",
+        "{s:{s:s, s:s}, s:O, s:o, s:O, s:{s:s, s:b, s:I, s:i, s:b, s:I, s:I}, s:{s:s}, s:{s:s}}",
         "program", "version", kvs_build()->version, "commit", kvs_build()->commit, "model",
         json_object_get(settings, "model"), "task", task, "train",
         json_object_get(settings, "train"), "run", "shard", kvsi_shard_name(job->config.shard),
         "deterministic", job->config.deterministic, "checkpoint_every",
         (json_int_t)job->config.checkpoint_every, "resume", (int)job->resume, "folder",
-        job->out != NULL, "sample_every", (json_int_t)job->config.sample_every, "data", "checksum",
-        data_text, "weights", "checksum", weight_text);
+        job->out != NULL, "sample_every", (json_int_t)job->config.sample_every, "eval_tasks_every",
+        (json_int_t)job->config.eval_tasks_every, "data", "checksum", data_text, "weights",
+        "checksum", weight_text);
 }
 
 /* Fails with the first value that differs from rank 0. */

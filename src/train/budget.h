@@ -34,6 +34,27 @@ static inline int kvsi_passes_are_fixed(const kvs_train_config *c)
     return c->deterministic || c->shard >= KVSI_SHARD_GRADIENTS;
 }
 
+/* Passes of a step of one rank, unless a draw is unusually long. */
+static inline size_t kvsi_passes_of_step(const kvs_train_config *c, size_t ranks)
+{
+    const size_t slice = kvsi_slice_sequences(c, ranks);
+
+    return c->batch / ranks / slice * kvsi_div_up(slice, kvsi_micro_batch_sequences(c, ranks));
+}
+
+/* kvsi_pass_limits.packs for passes of `tokens` tokens.  With one pass per step there is little to
+ * share, and --recompute asks for less memory. */
+static inline size_t kvsi_packs_weights(const kvs_train_config *c, size_t ranks, size_t tokens)
+{
+    if (c->shard == KVSI_SHARD_PARAMETERS)
+        return 0;
+    if (c->pack_weights == KVSI_PACK_YES)
+        return 1;
+    return c->pack_weights == KVSI_PACK_AUTO && !c->recompute && kvsi_passes_of_step(c, ranks) > 1
+               ? tokens
+               : 0;
+}
+
 /* A pass is planned for a micro-batch of 1.2 times the mean length and one more sequence; a longer
  * draw takes several passes.  The longest single sequence always fits. */
 static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *data, const kvs_train_config *c,
@@ -50,6 +71,7 @@ static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *data, const 
                               .head_rows = tokens,
                               .training = 1,
                               .recompute = c->recompute,
+                              .packs = kvsi_packs_weights(c, ranks, tokens),
                               .precision = c->precision};
 }
 

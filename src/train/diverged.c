@@ -60,7 +60,8 @@ static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_memory *m = &p->layers[layer];
-    const size_t n = p->tokens, qkv = kvsi_layer_shape_of(c, layer).qkv_width;
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(c, layer);
+    const size_t n = p->tokens, qkv = shape.qkv_width;
     const size_t kept = p->limits.recompute ? 0 : n; /* rows */
     const struct {
         const char *name;
@@ -69,7 +70,7 @@ static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
     } steps[] = {
         {"the input", m->x, n * c->dim},
         {"queries, keys and values", m->qkv, kept * qkv},
-        {"attention", m->mixed, kept * c->dim},
+        {"attention", m->mixed, kept * shape.q_width},
         {"the sum with attention", m->middle, kept * c->dim},
         {"the feed-forward part", m->up, kept * kvsi_up_width(c)},
     };

@@ -142,5 +142,6 @@ void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, ui
                       o->mean + moment, o->square + moment, range.count, &h, o->scale);
         kvsi_reducer_gather(o->reducer, b);
     }
+    r->model->version += r->first_group == KVSI_MATRICES;
     c->ops->sync(c);
 }

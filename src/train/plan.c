@@ -32,14 +32,6 @@ typedef struct planned {
     const kvs_train_config *train;
 } planned;
 
-static size_t passes_of_step(const planned *m)
-{
-    const size_t ranks = m->shards.ranks, slice = kvsi_slice_sequences(m->train, ranks);
-    const size_t part = kvsi_micro_batch_sequences(m->train, ranks);
-
-    return m->train->batch / ranks / slice * ((slice + part - 1) / part);
-}
-
 /* Parameters that stage 3 gathers in a pass: see train/zero/all_gather.c.  When the backward pass
  * starts, the last layer is still in its slot. */
 static double gathered_params(const planned *m)
@@ -103,7 +95,7 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *data)
         .exchange_bytes =
             kvsi_gradient_buffer_bytes(&gradients) + kvsi_all_gather_bytes(shards, train->shard),
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
-        .passes = passes_of_step(m),
+        .passes = kvsi_passes_of_step(train, shards->ranks),
         .tokens_per_step = data->mean_tokens * (double)train->batch,
         .flops_per_token = flops_per_token(&m->model.config, &m->model.layout, data->mean_tokens),
     };

@@ -1,11 +1,11 @@
 /* kvs_train: a run from its settings to its result.
  *
  *     prepare    trainer, settings, run folder, checkpoint to resume from
- *     each step  train, evaluate, log, report progress, sample, save a checkpoint
+ *     each step  train, evaluate, log, score benchmarks, report progress, sample, save a checkpoint
  *     finish     final evaluation, model, result
  *
  * All ranks go through the same steps with the same weights.  Only rank 0 has the run folder and
- * calls `sample` and `notice`. */
+ * calls `sample`, `benchmark` and `notice`. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -55,6 +55,9 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     if (job->model->shards && job->sample && job->config.sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "cannot make samples with shard parameters: no rank has all weights");
+    if (job->model->shards && job->benchmark && job->config.eval_tasks_every > 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "cannot score benchmarks with shard parameters: no rank has all weights");
     if (job->data->no_evaluation && job->config.eval_every > 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "eval-every is %llu, but the data has nothing to evaluate",
@@ -202,6 +205,43 @@ static kvs_status log_step(run *r, kvs_step_record *record, kvs_err *err)
     return kvsi_run_log_step(r->folder, record, has_shift ? r->layers : NULL, layers, err);
 }
 
+static int has_benchmarks_at(const run *r, uint64_t step)
+{
+    const uint64_t every = r->job->config.eval_tasks_every;
+
+    return r->job->benchmark && every > 0 && step % every == 0;
+}
+
+static kvs_status score_benchmarks(const run *r, uint64_t step, kvs_err *err)
+{
+    const kvsi_train_job *job = r->job;
+    kvs_benchmark_scores made = {0};
+
+    job->benchmark(job->user, job->model, step, &made);
+    return made.count > 0 && r->folder ? kvsi_run_log_benchmarks(r->folder, step, &made, err)
+                                       : KVS_OK;
+}
+
+/* Rank 0 scores; the other ranks wait for it in report_progress. */
+static kvs_status benchmark(const run *r, uint64_t step, kvs_err *err)
+{
+    if (!has_benchmarks_at(r, step))
+        return KVS_OK;
+    TRY(kvsi_trainer_wait(r->trainer, err));
+    return r->is_first ? score_benchmarks(r, step, err) : KVS_OK;
+}
+
+/* A run that was stopped while it scored has a checkpoint of that step, but no scores. */
+static kvs_status benchmark_resumed(const run *r, kvs_err *err)
+{
+    const uint64_t step = r->result->steps;
+
+    if (!r->folder || step == 0 || !has_benchmarks_at(r, step) ||
+        kvsi_run_last_benchmarks(r->folder) >= step)
+        return KVS_OK;
+    return score_benchmarks(r, step, err);
+}
+
 /* Calls `progress` on every rank; what one rank requests, all do. */
 static kvs_status report_progress(const run *r, const kvs_step_record *record, int *request,
                                   kvs_err *err)
@@ -311,12 +351,14 @@ kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_e
 
     *result = (kvs_train_result){.size = sizeof *result, .final = {.size = sizeof result->final}};
     TRY_OUT(prepare(&r, err));
+    TRY_OUT(benchmark_resumed(&r, err));
     while (!(request & KVS_PROGRESS_STOP) && result->steps < job->config.steps) {
         kvs_step_record record;
 
         TRY_OUT(step(&r, &record, err));
         TRY_OUT(evaluate(&r, &record, err));
         TRY_OUT(log_step(&r, &record, err));
+        TRY_OUT(benchmark(&r, record.step, err));
         TRY_OUT(report_progress(&r, &record, &request, err));
         TRY_OUT(sample(&r, record.step, err));
         TRY_OUT(save(&r, &record, request, err));
@@ -383,6 +425,7 @@ kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data 
         .resume = o.resume,
         .progress = o.progress,
         .sample = o.sample,
+        .benchmark = o.benchmark,
         .notice = o.notice,
         .user = o.user,
     };

@@ -1,0 +1,184 @@
+#include "formats/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char kvsi_own_type[] = "kvshift", kvsi_own_model[] = "KVShiftForCausalLM";
+
+/* ---- the families ---------------------------------------------------------------------------- */
+
+enum {
+    OWN_LLAMA = 1 << 0,
+    OWN_GPT2 = 1 << 1,
+    LLAMA = 1 << 2,
+    GPT2 = 1 << 3,
+    MISTRAL = 1 << 4,
+    QWEN2 = 1 << 5,
+    SMOLLM3 = 1 << 6,
+    PHI3 = 1 << 7,
+    QWEN3 = 1 << 8,
+    GRANITE = 1 << 9,
+    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE, /* with the keys of Llama */
+};
+
+#define OF_LLAMA                                                                                   \
+    .body = KVSI_BODY_LLAMA, .activation_key = "hidden_act", .activations = {"silu", "swish"}
+#define OF_GPT2                                                                                    \
+    .body = KVSI_BODY_GPT2, .activation_key = "activation_function",                               \
+    .activations = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}
+
+/* Values for missing keys that Llama's files and ours share. */
+#define LLAMA_DEFAULTS "context=2048 norm-eps=1e-6 rope-base=10000"
+#define GPT2_DEFAULTS                                                                              \
+    "context=1024 norm-eps=1e-5 tied=yes dropout-embedding=0.1 dropout-attention=0.1 "             \
+    "dropout-residual=0.1"
+
+/* A model without a shift is written as the first family that can have all of its settings. */
+static const kvsi_family families[] = {
+    {"llama", "LlamaForCausalLM", LLAMA, OF_LLAMA, .settings = LLAMA_DEFAULTS},
+    {"gpt2", "GPT2LMHeadModel", GPT2, OF_GPT2, .settings = GPT2_DEFAULTS},
+    {"mistral", "MistralForCausalLM", MISTRAL, OF_LLAMA,
+     .settings = "context=131072 norm-eps=1e-6 rope-base=10000 sliding-window=4096",
+     .windows = KVSI_WINDOWS_ALL},
+    {"qwen2", "Qwen2ForCausalLM", QWEN2, OF_LLAMA,
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qkv-bias=yes sliding-window=4096",
+     .windows = KVSI_WINDOWS_ASKED},
+    {"qwen3", "Qwen3ForCausalLM", QWEN3, OF_LLAMA,
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=yes "
+                 "sliding-window=4096",
+     .windows = KVSI_WINDOWS_ASKED},
+    {"granite", "GraniteForCausalLM", GRANITE, OF_LLAMA,
+     .settings = "context=2048 norm-eps=1e-6 rope-base=10000 score-scale=1"},
+    {"smollm3", "SmolLM3ForCausalLM", SMOLLM3, OF_LLAMA,
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 tied=yes",
+     .windows = KVSI_WINDOWS_ASKED, .skips_rope = 1},
+    {"phi3", "Phi3ForCausalLM", PHI3, OF_LLAMA,
+     .settings = "context=4096 norm-eps=1e-5 rope-base=10000", .windows = KVSI_WINDOWS_ALL,
+     .packs_rows = 1},
+};
+
+static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,
+                                      .settings = LLAMA_DEFAULTS};
+static const kvsi_family own_gpt2 = {kvsi_own_type, kvsi_own_model, OWN_GPT2, OF_GPT2,
+                                     .settings = GPT2_DEFAULTS};
+
+const kvsi_family *kvsi_family_at(size_t index)
+{
+    return index < sizeof families / sizeof *families ? &families[index] : NULL;
+}
+
+const kvsi_family *kvsi_family_find(const char *type)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strcmp(families[i].type, type) == 0)
+            return &families[i];
+    return NULL;
+}
+
+const kvsi_family *kvsi_family_own(kvsi_body body)
+{
+    return body == KVSI_BODY_GPT2 ? &own_gpt2 : &own_llama;
+}
+
+kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, kvs_err *err)
+{
+    const char *at = family->settings;
+    char name[32], value[32];
+    int read = 0;
+
+    for (; sscanf(at, " %31[^=]=%31s%n", name, value, &read) == 2; at += read)
+        TRY(kvsi_setting_store(kvsi_settings_find(&kvsi_model_settings, name), config, family->type,
+                               value, err));
+    return KVS_OK;
+}
+
+/* ---- models that are not supported ----------------------------------------------------------- */
+
+static const struct {
+    const char *part, *missing; /* a part of the type */
+} unsupported[] = {
+    {"moe", "mixtures of experts"},
+    {"mixtral", "mixtures of experts"},
+    {"deepseek", "latent attention and mixtures of experts"},
+    {"gpt_oss", "mixtures of experts and attention sinks"},
+    {"dbrx", "mixtures of experts"},
+    {"jamba", "state-space layers and mixtures of experts"},
+    {"mamba", "state-space layers"},
+    {"rwkv", "recurrent layers"},
+    {"lfm2", "convolution layers"},
+    {"inkling", "convolutions of the branches and relative scores"},
+    {"qwen3_next", "linear attention and mixtures of experts"},
+    {"olmo2", "norms after attention and MLP, and of queries and keys"},
+    {"gemma", "scaled embeddings, gains of 1 + w and GELU gates"},
+    {"gpt_neox", "LayerNorm with rotary positions and parallel residuals"},
+    {"stablelm", "LayerNorm with gated MLPs"},
+    {"opt", "ReLU and shifted learned positions"},
+    {"phi", "LayerNorm with rotary positions and parallel residuals"},
+    {"falcon", "parallel residuals"},
+    {"bloom", "a norm of the embeddings"},
+    {"cohere", "parallel residuals and scaled logits"},
+    {"t5", "an encoder"},
+    {"bert", "attention to later tokens"},
+};
+
+const char *kvsi_family_missing(const char *type)
+{
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        if (strstr(type, unsupported[i].part))
+            return unsupported[i].missing;
+    return NULL;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Positions and windows, which take more than one key, are in hf_positions.c. */
+static const kvsi_family_key keys[] = {
+    {"vocab_size", "vocab", KIN | GPT2 | OWN_LLAMA | OWN_GPT2, 1},
+    {"hidden_size", "dim", KIN | OWN_LLAMA, 1},
+    {"intermediate_size", "ffn", KIN | OWN_LLAMA, 1},
+    {"num_hidden_layers", "layers", KIN | OWN_LLAMA, 1},
+    {"num_attention_heads", "heads", KIN | OWN_LLAMA, 1},
+    {"num_key_value_heads", "kv-heads", KIN | OWN_LLAMA, 0},
+    {"max_position_embeddings", "context", KIN | OWN_LLAMA, 0},
+    {"rope_theta", "rope-base", KIN | OWN_LLAMA, 0},
+    {"rms_norm_eps", "norm-eps", KIN | OWN_LLAMA, 0},
+    {"n_embd", "dim", GPT2 | OWN_GPT2, 1},
+    {"n_inner", "ffn", GPT2 | OWN_GPT2, 0},
+    {"n_layer", "layers", GPT2 | OWN_GPT2, 1},
+    {"n_head", "heads", GPT2 | OWN_GPT2, 1},
+    {"n_positions", "context", GPT2 | OWN_GPT2, 0},
+    {"layer_norm_epsilon", "norm-eps", GPT2 | OWN_GPT2, 0},
+    {"embd_pdrop", "dropout-embedding", GPT2 | OWN_GPT2, 0},
+    {"attn_pdrop", "dropout-attention", GPT2 | OWN_GPT2, 0},
+    {"resid_pdrop", "dropout-residual", GPT2 | OWN_GPT2, 0},
+    {"initializer_range", "init-std", KIN | GPT2 | OWN_LLAMA | OWN_GPT2, 0},
+    {"tie_word_embeddings", "tied", KIN | GPT2 | OWN_LLAMA | OWN_GPT2, 0},
+    {"head_dim", "head-size", KIN, 0},
+    {"attention_bias", "qkv-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE, 0},
+    {"attention_bias", "o-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE, 0},
+    {"mlp_bias", "mlp-bias", LLAMA | SMOLLM3 | GRANITE, 0},
+    {"embedding_multiplier", "embedding-scale", GRANITE, 0},
+    {"residual_multiplier", "residual-scale", GRANITE, 0},
+    {"attention_multiplier", "score-scale", GRANITE, 0},
+    {"logits_scaling", "logit-divisor", GRANITE, 0},
+    {"partial_rotary_factor", "rotary-fraction", PHI3, 0},
+};
+
+const kvsi_family_key *kvsi_family_key_at(size_t index)
+{
+    return index < sizeof keys / sizeof *keys ? &keys[index] : NULL;
+}
+
+static const kvsi_family_fixed fixed[] = {
+    {"attention_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE},
+    {"mlp_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
+    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, 1, 0},
+    {"scale_attn_weights", GPT2 | OWN_GPT2, 1, 0, 0},
+    {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, 0, 0},
+    {"add_cross_attention", GPT2 | OWN_GPT2, 0, 0, 0},
+};
+
+const kvsi_family_fixed *kvsi_family_fixed_at(size_t index)
+{
+    return index < sizeof fixed / sizeof *fixed ? &fixed[index] : NULL;
+}

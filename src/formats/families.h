@@ -1,0 +1,64 @@
+/* formats/families.h - the families of models in Hugging Face's format: settings of the one body.
+ *
+ * A family is a row of the table in families.c: its names, the settings that all its models have,
+ * and how its config.json names the others.  hf.c reads and writes all of them alike. */
+#ifndef KVSI_FORMATS_FAMILIES_H
+#define KVSI_FORMATS_FAMILIES_H
+
+#include "config/config.h"
+
+/* Which layers have the sliding window. */
+typedef enum kvsi_window_rule {
+    KVSI_WINDOWS_NONE,  /* the keys of windows have no effect */
+    KVSI_WINDOWS_ALL,   /* all, if 'sliding_window' is a number */
+    KVSI_WINDOWS_ASKED, /* with 'use_sliding_window', those from 'max_window_layers' on */
+} kvsi_window_rule;
+
+enum { KVSI_ACTIVATIONS = 4 };
+
+typedef struct kvsi_family {
+    const char *type, *model; /* 'model_type', and the member of 'architectures' */
+    unsigned bit;             /* in the masks of keys */
+    kvsi_body body;
+    const char *settings; /* of all its models, and values for missing keys: "NAME=TEXT ..." */
+    const char *activation_key;
+    const char *activations
+        [KVSI_ACTIVATIONS]; /* names of the one that the body has; the first is written */
+    kvsi_window_rule windows;
+    int skips_rope; /* its files list layers without rotary positions */
+    int packs_rows; /* q, k and v, and gate and up, are rows of one tensor each */
+} kvsi_family;
+
+/* Our own models, whose config.json has an object with what differs from a plain model. */
+extern const char kvsi_own_type[], kvsi_own_model[];
+
+/* The family with a 'model_type' and a body; NULL past the end and if there is none. */
+const kvsi_family *kvsi_family_at(size_t index);
+const kvsi_family *kvsi_family_find(const char *type);
+const kvsi_family *kvsi_family_own(kvsi_body body);
+/* Sets the settings of all its models. */
+kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, kvs_err *err);
+/* What models of an unknown type would need; NULL if nothing is known about it. */
+const char *kvsi_family_missing(const char *type);
+
+/* A key of config.json and the setting that it has. */
+typedef struct kvsi_family_key {
+    const char *key, *setting;
+    unsigned families; /* bits */
+    int required;
+} kvsi_family_key;
+
+/* NULL past the end. */
+const kvsi_family_key *kvsi_family_key_at(size_t index);
+
+/* A key whose only supported value is `expected`: a flag, or with `number` a number. */
+typedef struct kvsi_family_fixed {
+    const char *key;
+    unsigned families;
+    int expected, number;
+    unsigned written; /* families whose files say so, unless another key of theirs has the name */
+} kvsi_family_fixed;
+
+const kvsi_family_fixed *kvsi_family_fixed_at(size_t index);
+
+#endif
