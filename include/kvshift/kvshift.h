@@ -19,7 +19,7 @@
  *
  * kvshift_files.h has tokenizer training, conversion, corpora and run folders; kvshift_mpi.h has
  * ranks, the processes that train one model.  kvshift_lab.h has tasks, benchmarks, reports and
- * experiments; its calls may change with every version.
+ * experiments, kvshift_eval.h scores of benchmarks; their calls may change with every version.
  *
  * Rules that hold for every call:
  *   - Calls that can fail return a ::kvs_status (0 = done) and describe a failure in `err`, which
@@ -118,6 +118,11 @@ typedef struct kvs_runtime_options {
     int exact; /**< logits, losses and log-probabilities of a sequence have the same bits however it
                     is divided into feeds, whichever sequences are in the same pass, and after
                     copies, rewinds and files; docs/running.md has the cost */
+    const char *precision; /**< of the products of linear layers and of the head, outside of
+                                training: NULL or "f32", or "bf16": inputs and weights of type F32,
+                                F16 and BF16 are rounded to bfloat16, sums are float32.  Quantized
+                                weights have integer products in both.  Training has the setting
+                                "precision" */
 } kvs_runtime_options;
 
 /** Sets the defaults; `size` is sizeof *options. */

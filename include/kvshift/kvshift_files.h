@@ -4,6 +4,7 @@
  *
  *   tokenizer training   a vocabulary from texts
  *   model files          what is in them, checks, conversion to other formats
+ *   chat templates       messages as the text that a model was trained on
  *   documents            the texts of a file
  *   corpora              texts as numbered tokens on disk
  *   runs                 training with a folder: log, checkpoints, samples, result
@@ -120,6 +121,55 @@ KVS_API void kvs_convert_options_init(kvs_convert_options *options, size_t size)
  * See docs/formats.md. */
 KVS_API kvs_status kvs_convert(const char *out, const char *in, const kvs_convert_options *options,
                                kvs_err *err);
+
+/* ---- chat templates -------------------------------------------------------------------------- */
+
+/** Turns messages into the text that a model expects.  A template is written in the subset of Jinja
+ * that chat templates use; its output has the bytes of `transformers`.  Several threads may use one
+ * template at once. */
+typedef struct kvs_chat_template kvs_chat_template;
+
+/** Returns the name of the built-in template with this index, "chatml" and others; NULL past the
+ * end. */
+KVS_API const char *kvs_chat_template_name(size_t index);
+/** Loads a template.  `source` is the name of a built-in one, a file with the text of a template,
+ * or NULL = the template of the model at the path `model`: chat_template.jinja or
+ * tokenizer_config.json in its folder, or tokenizer.chat_template in a GGUF file.  These files also
+ * give bos_token and other special tokens; without files they are those of `tokenizer`. `model` may
+ * be NULL if `source` is not, and `tokenizer` may be NULL.  A template with something
+ * that is not known returns ::KVS_E_UNSUPPORTED with its line and name. */
+KVS_API kvs_status kvs_chat_template_load(kvs_chat_template **out, const char *model,
+                                          const char *source, const kvs_tokenizer *tokenizer,
+                                          kvs_err *err);
+/** Makes a template from its text.  It has no special tokens. */
+KVS_API kvs_status kvs_chat_template_create(kvs_chat_template **out, const char *text, size_t size,
+                                            kvs_err *err);
+/** Frees a template. */
+KVS_API void kvs_chat_template_free(kvs_chat_template *chat_template);
+/** Returns the text that ends a message of the assistant, such as "<|im_end|>"; "" = there is none
+ * or it cannot be found out.  The template owns it. */
+KVS_API const char *kvs_chat_template_stop(const kvs_chat_template *chat_template);
+
+/** Options of kvs_chat_render(). */
+typedef struct kvs_chat_options {
+    size_t size;               /**< set by kvs_chat_options_init() */
+    int add_generation_prompt; /**< 1 = end with the start of the assistant's next message */
+    const char *variables;     /**< a JSON object with more variables of the template, such as
+                                    {"tools": [...], "enable_thinking": false}; NULL = none */
+    int64_t now; /**< seconds since 1970 for templates that write the date; 0 = the clock */
+} kvs_chat_options;
+
+/** Sets the defaults; `size` is sizeof *options. */
+KVS_API void kvs_chat_options_init(kvs_chat_options *options, size_t size);
+/** Renders messages, a JSON array of objects with "role" and "content" as `transformers` takes
+ * them.  *text ends with NUL; *size does not count the NUL.  Free *text with kvs_text_free().
+ * Encode it with ::KVS_ENCODE_NO_SPECIAL, since it contains the special tokens.  Errors of the
+ * template return ::KVS_E_INVALID with the line; steps, depth, memory and output are limited:
+ * ::KVS_E_LIMIT. */
+KVS_API kvs_status kvs_chat_render(char **text, size_t *size,
+                                   const kvs_chat_template *chat_template, const char *messages,
+                                   size_t messages_size, const kvs_chat_options *options,
+                                   kvs_err *err);
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
@@ -300,6 +350,21 @@ typedef struct kvs_sample {
     size_t text_size;   /**< in bytes */
 } kvs_sample;
 
+/** The score of a model on a benchmark during training. */
+typedef struct kvs_benchmark_score {
+    const char *task;   /**< name of a task or a group: "arc_easy" */
+    const char *metric; /**< "acc", "acc_norm", "perplexity" or "exact_match" */
+    double value;       /**< the score */
+    double error;       /**< its standard error; NaN = none */
+    size_t documents;   /**< documents that were scored */
+} kvs_benchmark_score;
+
+/** What a benchmark callback returns. */
+typedef struct kvs_benchmark_scores {
+    const kvs_benchmark_score *scores; /**< NULL = none */
+    size_t count;                      /**< number of scores */
+} kvs_benchmark_scores;
+
 /** What a progress callback may request; flags. */
 enum {
     KVS_PROGRESS_STOP = 1, /**< end the run cleanly, with a checkpoint */
@@ -332,6 +397,11 @@ typedef struct kvs_train_options {
     /** Called with one line about something unusual that did not stop the run; may be NULL. */
     void (*notice)(void *user, const char *line);
     void *user; /**< passed to the callbacks */
+    /** Called after every "eval-tasks-every" steps, before `progress`, to score the current model,
+     * which it must not change.  The run folder records *out, which is zeroed before the call.  If
+     * the count stays 0, nothing is recorded, and a run that is resumed from this step calls again.
+     * The scores are borrowed until the next call. */
+    void (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
 } kvs_train_options;
 
 /** The result of a run. */

@@ -6,8 +6,9 @@
  *
  *   tasks                    synthetic data: induction, ngram, hopk, igsm
  *   sizes and plans          memory, transfers and time that a model or a run would need
- *   perplexity               loss of texts, also compared with another model
+ *   perplexity               loss of texts, also compared with another model, and by position
  *   reports                  comparisons of runs
+ *   stored evaluations       benchmark results: measures, comparisons, tables
  *   benchmarks: models       model sizes and batches to measure with
  *   benchmarks: the machine  peak rates and matrix products
  *   benchmarks: attention    the time of one layer's attention
@@ -153,7 +154,7 @@ typedef struct kvs_plan {
     uint64_t gradient_bytes; /**< per rank */
     uint64_t moment_bytes;   /**< per rank, of the optimizer */
     uint64_t exchange_bytes; /**< per rank, buffers of transfers between ranks */
-    uint64_t pass_bytes;     /**< per rank, activations, their gradients and workspace */
+    uint64_t pass_bytes;     /**< per rank: activations, gradients, packed weights, workspace */
     uint64_t total_bytes;    /**< per rank, the sum of the above */
     size_t passes;           /**< forward and backward passes per step and rank */
     double gradients_sent;   /**< bytes per step and rank */
@@ -194,6 +195,12 @@ KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runti
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
+/** A mean of samples. */
+typedef struct kvs_estimate {
+    double mean;  /**< of the samples */
+    double error; /**< the standard error of the mean */
+} kvs_estimate;
+
 /** Options of kvs_perplexity(), which feeds texts window by window.  Each window starts `stride`
  * tokens after the previous one and predicts the tokens that no earlier window predicted.  Every
  * token but the first of a text is predicted once. */
@@ -227,6 +234,54 @@ typedef struct kvs_perplexity_result {
 KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model,
                                   const int32_t *ids, size_t count,
                                   const kvs_perplexity_options *options, kvs_err *err);
+
+/** Losses by position in windows that do not overlap: what a model gains from its context.  Token t
+ * of a window, counted from 1, is predicted from the t - 1 tokens before it. */
+typedef struct kvs_position_curve kvs_position_curve;
+
+/** One point of the curve. */
+typedef struct kvs_position_point {
+    size_t first;      /**< the point is the mean over the tokens from this one */
+    size_t last;       /**< to this one; points are a quarter of an octave apart */
+    kvs_estimate loss; /**< mean over windows, with its standard error */
+} kvs_position_point;
+
+/** The in-context learning score of Olsson et al. (2022), negative if context helps.  All values
+ * are means over windows. */
+typedef struct kvs_position_scores {
+    size_t windows;          /**< number of windows */
+    size_t window;           /**< tokens fed in each */
+    size_t too_short;        /**< texts that do not fill a window and are left out */
+    size_t late_last;        /**< last token of `late_mean`: 550, or the last of the window */
+    kvs_estimate early;      /**< loss of token 50 */
+    kvs_estimate late;       /**< loss of token 500 */
+    kvs_estimate score;      /**< late - early, within each window */
+    kvs_estimate early_mean; /**< mean loss of tokens 40 to 60 */
+    kvs_estimate late_mean;  /**< mean loss of tokens 450 to `late_last` */
+    kvs_estimate mean_score; /**< late_mean - early_mean, within each window */
+} kvs_position_scores;
+
+/** Measures the losses.  In `options`, `window` must be at least 512, `stride` must equal `window`,
+ * and `reference` must be NULL. */
+KVS_API kvs_status kvs_loss_by_position(kvs_position_curve **out, const kvs_model *model,
+                                        const int32_t *ids, size_t count,
+                                        const kvs_perplexity_options *options, kvs_err *err);
+/** Frees a curve. */
+KVS_API void kvs_position_curve_free(kvs_position_curve *curve);
+/** Returns a point of the curve; NULL past the end. */
+KVS_API const kvs_position_point *kvs_position_curve_at(const kvs_position_curve *curve,
+                                                        size_t index);
+/** Writes the scores. */
+KVS_API void kvs_position_curve_scores(kvs_position_scores *out, const kvs_position_curve *curve);
+/** Computes how much greater both scores are for `b` than for `a`, window by window; both must be
+ * of the same text. */
+KVS_API kvs_status kvs_position_curve_difference(kvs_estimate *score, kvs_estimate *mean_score,
+                                                 const kvs_position_curve *a,
+                                                 const kvs_position_curve *b, kvs_err *err);
+/** Draws curves as SVG, loss against position.  Needs gnuplot. */
+KVS_API kvs_status kvs_position_curves_draw(const char *svg,
+                                            const kvs_position_curve *const *curves,
+                                            const char *const *labels, size_t count, kvs_err *err);
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -315,11 +370,70 @@ typedef struct kvs_report_options {
     const char *html;  /**< a page with curves, tables and commands; needs gnuplot; NULL = none */
     const char *json;  /**< all values; NULL = none */
     const char *svg;   /**< the curves alone; needs gnuplot; NULL = none */
+    const char *benchmarks_svg; /**< the scores on benchmarks during training alone; needs gnuplot;
+                                     NULL = none */
 } kvs_report_options;
 
 /** Writes a report into files. */
 KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
                                     kvs_err *err);
+
+/* ---- stored evaluations ---------------------------------------------------------------------- */
+
+/** A report on stored results of benchmarks: folders with results_DATE.json and
+ * samples_TASK_DATE.jsonl, as 'kvshift eval --out' and lm-evaluation-harness write them, or such
+ * results files.  In a folder each task is taken from the newest results that have it.
+ *
+ *     kvs_eval_report *report;
+ *     kvs_eval_compare(&report, paths, 2, NULL, &err);
+ *     fputs(kvs_eval_report_text(report), stdout);
+ *     kvs_eval_report_write(report, &(kvs_eval_report_files){.html = "compare.html"}, &err);
+ *     kvs_eval_report_free(report);
+ */
+typedef struct kvs_eval_report kvs_eval_report;
+
+/** Options of a report. */
+typedef struct kvs_eval_report_options {
+    size_t resamples;  /**< draws of a bootstrap; 10000 by default */
+    uint64_t seed;     /**< of the draws; 1 by default */
+    int same_prompts;  /**< 1 = documents whose prompts differ between models are left out */
+    int details;       /**< 1 = also subjects of groups and tables of calibration */
+    const char *table; /**< columns of kvs_eval_table(): "paper" or "mmlu" */
+} kvs_eval_report_options;
+
+/** Sets the defaults. */
+KVS_API void kvs_eval_report_options_init(kvs_eval_report_options *options);
+
+/** Compares models with the first one, on the documents that both have.  `options` may be NULL. */
+KVS_API kvs_status kvs_eval_compare(kvs_eval_report **out, const char *const *paths, size_t count,
+                                    const kvs_eval_report_options *options, kvs_err *err);
+/** Shows results with measures that follow from the samples: likelihood of the right answer,
+ * calibration, accuracy by length of the prompt and by number of shots. */
+KVS_API kvs_status kvs_eval_show(kvs_eval_report **out, const char *const *paths, size_t count,
+                                 const kvs_eval_report_options *options, kvs_err *err);
+/** Makes one table of several models: a row per model, a column per benchmark, their mean. */
+KVS_API kvs_status kvs_eval_table(kvs_eval_report **out, const char *const *paths, size_t count,
+                                  const kvs_eval_report_options *options, kvs_err *err);
+/** Frees a report. */
+KVS_API void kvs_eval_report_free(kvs_eval_report *report);
+
+/** Returns the report as plain text for a terminal. */
+KVS_API const char *kvs_eval_report_text(const kvs_eval_report *report);
+/** Returns all values as JSON text. */
+KVS_API const char *kvs_eval_report_json(const kvs_eval_report *report);
+
+/** Files that kvs_eval_report_write() writes; NULL = not this one. */
+typedef struct kvs_eval_report_files {
+    const char *title;    /**< heading of pages; NULL = a usual one */
+    const char *html;     /**< a page with charts; needs gnuplot */
+    const char *svg;      /**< the first chart; needs gnuplot */
+    const char *markdown; /**< the texts and tables of the page */
+    const char *csv;      /**< the first table */
+} kvs_eval_report_files;
+
+/** Writes a report into files. */
+KVS_API kvs_status kvs_eval_report_write(const kvs_eval_report *report,
+                                         const kvs_eval_report_files *files, kvs_err *err);
 
 /* ---- benchmarks: models ---------------------------------------------------------------------- */
 
@@ -457,6 +571,8 @@ typedef struct kvs_bench_train_options {
     int profile;                    /**< 1 = measure the time of every operation */
     int recompute;                  /**< 1 = compute layers again in the backward pass */
     const char *precision;          /**< as the setting of training; NULL = f32 */
+    size_t accumulate;              /**< micro-batches per step; 0 = 1 */
+    const char *pack_weights;       /**< as the setting of training; NULL = auto */
 } kvs_bench_train_options;
 
 /** The average cost of one operation per step. */
@@ -661,12 +777,6 @@ KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T,
  * T-1. */
 KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
                                            kvs_err *err);
-
-/** A mean of samples. */
-typedef struct kvs_estimate {
-    double mean;  /**< of the samples */
-    double error; /**< the standard error of the mean */
-} kvs_estimate;
 
 /** Estimates the loss of models with random embeddings ~ N(0, 1/dim): the mean over `samples`
  * models with i in 2 to T-2. */

@@ -9,7 +9,8 @@ typedef struct kvsi_bench_run {
     size_t threads;
     const char *cpu_level;
     int json;
-    int exact; /* of bench infer */
+    int exact;             /* this and the next: of bench infer */
+    const char *precision; /* NULL = f32 */
 } kvsi_bench_run;
 
 /* The rows of those options, for a verb whose settings have a kvsi_bench_run `run`. */

@@ -53,6 +53,9 @@ static const kvsi_setting rows[] = {
     {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = FIELD(cache), .group = "Work",
      .placeholder = "NAME", .help = "type of the KV cache", .value = "f32",
      .names = kvsi_kv_cache_names},
+    {.name = "precision", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(run.precision),
+     .group = "Work", .placeholder = "NAME", .choice_at = kvsi_precision_choice, .value = "f32",
+     .help = "precision of products of matrices; quantized weights have integer products"},
     {.name = "exact", .kind = KVSI_SETTING_FLAG, .offset = FIELD(run.exact), .group = "Work",
      .help = "with the same bits alone, in a batch and in any division into passes"},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(rounds), .group = "Run",
@@ -194,14 +197,16 @@ static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, c
     const double rate = generation_rate(s, r->generate);
     const double prompt_flops = r->prompt_flops / r->prompt.median;
     json_t *value = json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, "
+        "s:f, "
         "s:o, "
         "s:f, s:f, s:f, s:o, s:o}",
         "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
-        s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "exact",
-        s->run.exact, "prompt", (json_int_t)s->prompt, "gen", (json_int_t)s->generate, "depth",
-        (json_int_t)s->depth, "batch", (json_int_t)s->batch, "rounds", (json_int_t)r->rounds,
-        "prompt_tok_s", kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
+        s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "precision",
+        s->run.precision, "exact", s->run.exact, "prompt", (json_int_t)s->prompt, "gen",
+        (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch", (json_int_t)s->batch,
+        "rounds", (json_int_t)r->rounds, "prompt_tok_s",
+        kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
         kvsi_json_number((double)s->prompt / r->prompt.best), "prompt_gflops",
         kvsi_json_number(kvsi_bench_giga(prompt_flops)), "gen_tok_s", kvsi_json_number(rate),
         "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",
@@ -231,9 +236,9 @@ static void print_overhead(double shift_cost)
 static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt, const settings *s)
 {
     kvsi_bench_print_runtime(rt);
-    printf("%-12s%s, %s, shift %s, %.1f MB of matrices, open in %.1f ms\n", "model", s->model,
-           s->dtype ? s->dtype : "as it is", s->shift ? s->shift : "as it is",
-           kvsi_bench_mega(r->weight_bytes), 1e3 * r->load);
+    printf("%-12s%s, %s, shift %s, precision %s, %.1f MB of matrices, open in %.1f ms\n", "model",
+           s->model, s->dtype ? s->dtype : "as it is", s->shift ? s->shift : "as it is",
+           s->run.precision, kvsi_bench_mega(r->weight_bytes), 1e3 * r->load);
     if (s->prompt > 0) {
         const double rate = r->prompt_flops / r->prompt.median;
 

@@ -9,8 +9,9 @@
 
 typedef struct settings {
     kvsi_bench_run run;
-    const char *model, *shift, *precision, *save;
+    const char *model, *shift, *precision, *pack_weights, *save;
     size_t batch, length, steps; /* 0 = the model's own */
+    size_t accumulate;
     int profile, paced, recompute;
 } settings;
 
@@ -36,6 +37,14 @@ static const kvsi_setting rows[] = {
     {.name = "precision", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(precision),
      .group = "Training", .placeholder = "NAME", .help = "precision of products of matrices",
      .choice_at = kvsi_precision_choice, .value = "f32"},
+    {.name = "accumulate", .kind = KVSI_SETTING_SIZE, .offset = FIELD(accumulate),
+     .group = "Training", .placeholder = "N",
+     .help = "micro-batches that a batch is computed in; must divide it", .low = 1,
+     .high = 1 << 20, .value = "1"},
+    {.name = "pack-weights", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(pack_weights),
+     .group = "Training", .placeholder = "NAME",
+     .help = "keep packed copies of the weights for all passes of a step",
+     .choice_at = kvsi_pack_weights_choice, .value = "auto"},
     {.name = "steps", .kind = KVSI_SETTING_SIZE, .offset = FIELD(steps), .group = "Run",
      .placeholder = "N", .help = "steps to measure, after two for warm-up",
      .automatic = "5 to 100, by model", .high = 1000000},
@@ -143,6 +152,8 @@ static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
     if (value) {
         json_object_set_new(value, "precision", json_string(s->precision));
+        json_object_set_new(value, "accumulate", json_integer((json_int_t)s->accumulate));
+        json_object_set_new(value, "pack_weights", json_string(s->pack_weights));
         kvsi_bench_add_peaks(value, &r->peaks, rate);
         add_unshifted(value, r);
         if (r->ops > 0)
@@ -241,6 +252,8 @@ static kvs_status choose(kvs_bench_train_options *o, kvs_model_config **config, 
     o->profile = s->profile;
     o->recompute = s->recompute;
     o->precision = s->precision;
+    o->accumulate = s->accumulate;
+    o->pack_weights = s->pack_weights;
     o->alone = s->paced;
     o->batch = s->batch > 0 ? s->batch : model.batch;
     o->length = s->length > 0 ? s->length : model.length;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* ---- exit codes ------------------------------------------------------------------------------ */
 
@@ -59,13 +61,24 @@ static kvs_status parse(const kvsi_command *command, void *settings, kvsi_parsed
     return parsed->help ? KVS_OK : command->apply(settings, parsed, err);
 }
 
+/* The width of the terminal, within limits that keep the help readable; a fixed one elsewhere. */
+static size_t help_width(void)
+{
+    enum { NARROWEST = 50, USUAL = 90, WIDEST = 100 };
+    struct winsize window;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
+        return USUAL;
+    return window.ws_col < NARROWEST ? NARROWEST : window.ws_col > WIDEST ? WIDEST : window.ws_col;
+}
+
 static kvs_status print_help(const kvsi_command_options *options, const void *settings,
-                             kvs_err *err)
+                             kvsi_help kind, kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st;
 
-    kvsi_options_help(&text, options, settings);
+    kvsi_options_help(&text, options, settings, kind, help_width());
     TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
@@ -118,7 +131,7 @@ static kvs_status run_words(const kvsi_command *command, kvs_comm *comm, int arg
     if (st != KVS_OK)
         goto out;
     if (parsed.help)
-        st = is_first_rank ? print_help(command->options, settings, err) : KVS_OK;
+        st = is_first_rank ? print_help(command->options, settings, parsed.help, err) : KVS_OK;
     else if (parsed.print_config)
         st = is_first_rank ? kvsi_cli_print_config(command->options, settings, &parsed, err)
                            : KVS_OK;
@@ -176,12 +189,22 @@ const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name)
     return kvsi_nearest_name(name, name_at, list);
 }
 
+kvs_status kvsi_cli_unknown(const char *kind, const char *name, kvs_err *err)
+{
+    const char *nearest = kvsi_cli_nearest(kvsi_cli_commands, name);
+
+    if (nearest)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; did you mean '%s'?", kind, name,
+                         nearest);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; see 'kvshift help'", kind, name);
+}
+
 static void print_verbs(const kvsi_command *command, FILE *stream)
 {
     fprintf(stream, "usage: kvshift %s %s\n\n%s\n\n", command->name, command->usage,
             command->purpose);
     for (const kvsi_command *const *verb = command->verbs; *verb; verb++)
-        fprintf(stream, "  %-10s%s\n", (*verb)->name, (*verb)->summary);
+        fprintf(stream, "  %-12s%s\n", (*verb)->name, (*verb)->summary);
     fprintf(stream, "\n'kvshift %s %s --help' shows the options.\n", command->name,
             name_at(command->verbs, 0));
 }

@@ -38,9 +38,10 @@ typedef struct kvsi_command {
 } kvsi_command;
 
 extern const kvsi_command kvsi_cmd_data, kvsi_cmd_tokenizer, kvsi_cmd_train, kvsi_cmd_plan,
-    kvsi_cmd_generate, kvsi_cmd_score, kvsi_cmd_ppl, kvsi_cmd_convert, kvsi_cmd_inspect,
-    kvsi_cmd_analyze, kvsi_cmd_report, kvsi_cmd_theory, kvsi_cmd_repro, kvsi_cmd_bench,
-    kvsi_cmd_version;
+    kvsi_cmd_generate, kvsi_cmd_score, kvsi_cmd_ppl, kvsi_cmd_eval, kvsi_cmd_convert,
+    kvsi_cmd_inspect, kvsi_cmd_analyze, kvsi_cmd_report, kvsi_cmd_theory, kvsi_cmd_repro,
+    kvsi_cmd_bench, kvsi_cmd_config, kvsi_cmd_version, kvsi_cmd_chat;
+extern const kvsi_command *const kvsi_cli_commands[]; /* all, ended by NULL */
 
 /* Runs the command argv[1], or its verb argv[2]; returns the exit code. */
 int kvsi_cli_run(const kvsi_command *command, int argc, char **argv);
@@ -48,6 +49,9 @@ int kvsi_cli_run(const kvsi_command *command, int argc, char **argv);
 const kvsi_command *kvsi_cli_find(const kvsi_command *const *list, const char *name);
 /* The name in the list that is nearest to a misspelt one; NULL = none is near. */
 const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name);
+/* Fails because there is no command of that name, and suggests the nearest one.  `kind` is what the
+ * user typed: "command" or "option". */
+kvs_status kvsi_cli_unknown(const char *kind, const char *name, kvs_err *err);
 /* Sets the settings to the defaults of the command.  The caller releases them with
  * kvsi_options_free_configs, also after a failure. */
 kvs_status kvsi_cli_set_defaults(const kvsi_command *command, void *settings, kvs_err *err);

@@ -39,6 +39,8 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift analyze",
+    .examples = "  kvshift analyze runs/book\n"
+                "  kvshift analyze runs/book --svg heads.svg\n",
     .purpose = "Prints the shift coefficients of every KV head and their sums, and measures every "
                "head on a random sequence that is repeated once: the attention to the token after "
                "the earlier copy (induction), to the earlier copy (duplicate), and to the previous "

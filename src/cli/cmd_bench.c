@@ -9,7 +9,8 @@ kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_
     const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
                                          .threads = (int)run->threads,
                                          .cpu_level = run->cpu_level,
-                                         .exact = run->exact};
+                                         .exact = run->exact,
+                                         .precision = run->precision};
 
     return kvs_runtime_create(out, &options, err);
 }

@@ -113,6 +113,11 @@ static const char MODEL[] = "Model with random weights";
 
 static const kvsi_command_options options = {
     .command = "kvshift convert",
+    .examples = "  kvshift convert runs/book book.gguf\n"
+                "  kvshift convert runs/book book-q4.gguf --dtype q4_0\n"
+                "  kvshift convert model.gguf folder\n",
+    .common = (const char *const[]){"format", "dtype", "tokenizer", "shard-size", "random",
+                                    "overwrite", "quiet", NULL},
     .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
                "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
     .notes = "Formats: hf is a folder with config.json and safetensors; for a Llama with shift it "

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/configs.h"
 #include "cli/model_input.h"
+#include "cli/sampling_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,33 +47,17 @@ static const kvsi_setting rows[] = {
      .help = "print one JSON object per sample instead of the text"},
     {.name = "speed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(speed), .group = "Output",
      .help = "print timings on standard error"},
-    {.name = "temp", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.temperature),
-     .group = "Sampling", .placeholder = "X",
-     .help = "temperature; 0 = always the most likely token"},
-    {.name = "top-k", .kind = KVSI_SETTING_SIZE, .offset = FIELD(sampling.top_k),
-     .group = "Sampling", .placeholder = "N", .help = "sample from the N most likely tokens",
-     .automatic = "all"},
-    {.name = "top-p", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.top_p),
-     .group = "Sampling", .placeholder = "X",
-     .help = "then from the most likely tokens whose probabilities sum to X", .high = 1},
-    {.name = "min-p", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.min_p),
-     .group = "Sampling", .placeholder = "X",
-     .help = "then from tokens at least X times as likely as the most likely one", .high = 1},
-    {.name = "repeat-penalty", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.repeat_penalty),
-     .group = "Sampling", .placeholder = "X",
-     .help = "divide positive logits of earlier tokens by X, multiply negative ones"},
-    {.name = "repeat-last", .kind = KVSI_SETTING_SIZE, .offset = FIELD(sampling.repeat_last),
-     .group = "Sampling", .placeholder = "N",
-     .help = "earlier tokens are the last N, including the prompt; 0 = all"},
-    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(sampling.seed),
-     .group = "Sampling", .placeholder = "N", .help = "the same seed gives the same text",
-     .high = 999999999999999},
+    KVSI_SAMPLING_ROWS(settings),
     KVSI_RUN_ROWS(settings),
 };
 /* clang-format on */
 
 static const kvsi_command_options options = {
     .command = "kvshift generate",
+    .examples =
+        "  kvshift generate -m runs/book -p \"It was\"\n"
+        "  kvshift generate -m model.gguf -p \"Once upon a time\" -n 200 --temp 0.7 --seed 1\n"
+        "  kvshift generate -m runs/book -f prompt.txt --samples 4 --json\n",
     .purpose = "Continues a prompt.  The new text is printed as it is generated, in whole "
                "characters, without the prompt.",
     .notes = "The JSON object has ids (of the new tokens), text, logprobs (natural logarithm, at "

@@ -26,6 +26,8 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift inspect",
+    .examples = "  kvshift inspect runs/book\n"
+                "  kvshift inspect --check model.gguf\n",
     .purpose = "Prints a model's format, its configuration (main settings and those that are not "
                "the default, named as in 'kvshift train'), the number of parameters, the memory it "
                "needs, and the coefficients of its shift.  MODEL is a folder with config.json and "

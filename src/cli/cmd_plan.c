@@ -59,6 +59,8 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift plan",
+    .examples = "  kvshift plan --model paper-19b --ranks 240\n"
+                "  kvshift plan --model paper-1.5b --ranks 8 --link-gbps 10 --json\n",
     .purpose =
         "Computes what training a model needs on many machines, for every way to shard it: memory "
         "per rank, work, bytes sent, and time.",

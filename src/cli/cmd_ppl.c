@@ -22,9 +22,9 @@ enum {
 
 typedef struct settings {
     kvsi_model_input input;
-    const char *data, *field, *against;
+    const char *data, *field, *against, *svg;
     size_t window, stride;
-    int json, quiet;
+    int positions, json, quiet;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -48,6 +48,12 @@ static const kvsi_setting rows[] = {
     {.name = "stride", .kind = KVSI_SETTING_SIZE, .offset = FIELD(stride), .group = "Measure",
      .placeholder = "N", .help = "distance between the starts of two windows, in tokens",
      .automatic = "half of --window"},
+    {.name = "positions", .kind = KVSI_SETTING_FLAG, .offset = FIELD(positions),
+     .group = "Measure", .help = "measure the loss by position instead, in windows that do not "
+     "overlap, and the in-context learning score: the loss at token 500 minus that at token 50"},
+    {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Measure",
+     .placeholder = "FILE", .help = "with --positions: draw the loss against the position; needs "
+     "gnuplot"},
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
@@ -58,6 +64,9 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift ppl",
+    .examples = "  kvshift ppl -m runs/book --data corpora/book\n"
+                "  kvshift ppl -m model.gguf new-text.txt\n"
+                "  kvshift ppl -m model-q4.gguf --against model text.txt\n",
     .purpose = "Measures loss and perplexity of texts, per token and per byte, with the standard "
                "error of the mean.  Every token except the first of a text is predicted once.",
     .notes =
@@ -409,6 +418,168 @@ static void print_result(const kvs_perplexity_result *r, const settings *s, cons
         printf("texts       %zu, checksum %s\n", t->texts, checksum);
 }
 
+/* ---- positions ------------------------------------------------------------------------------- */
+
+/* The curves of the model and of the one of --against. */
+typedef struct position_curves {
+    kvs_position_curve *list[2];
+    const char *models[2];
+    size_t count;
+} position_curves;
+
+static json_t *estimate_json(kvs_estimate e)
+{
+    return json_pack("[o, o]", kvsi_json_number(e.mean), kvsi_json_number(e.error));
+}
+
+static json_t *curve_json(const kvs_position_curve *curve, const char *model)
+{
+    json_t *points = json_array();
+    const kvs_position_point *point;
+    kvs_position_scores s;
+
+    kvs_position_curve_scores(&s, curve);
+    for (size_t i = 0; (point = kvs_position_curve_at(curve, i)) != NULL; i++)
+        json_array_append_new(
+            points, json_pack("{s:I, s:I, s:o}", "first", (json_int_t)point->first, "last",
+                              (json_int_t)point->last, "loss", estimate_json(point->loss)));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model", kvsi_json_path(model),
+                     "token_50", estimate_json(s.early), "token_500", estimate_json(s.late),
+                     "score", estimate_json(s.score), "early_mean", estimate_json(s.early_mean),
+                     "late_mean", estimate_json(s.late_mean), "mean_score",
+                     estimate_json(s.mean_score), "curve", points);
+}
+
+static kvs_status print_positions_json(const position_curves *c, const settings *s, const texts *t,
+                                       kvs_err *err)
+{
+    char checksum[KVSI_CHECKSUM_TEXT];
+    json_t *object, *models = json_array();
+    kvs_position_scores scores;
+
+    kvsi_checksum_print(checksum, t->checksum);
+    kvs_position_curve_scores(&scores, c->list[0]);
+    for (size_t i = 0; i < c->count; i++)
+        json_array_append_new(models, curve_json(c->list[i], c->models[i]));
+    object =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "windows", (json_int_t)scores.windows,
+                  "window", (json_int_t)scores.window, "last_token", (json_int_t)scores.late_last,
+                  "texts", (json_int_t)t->texts, "texts_too_short", (json_int_t)scores.too_short,
+                  "checksum", checksum, "models", models);
+    if (object && s->data)
+        json_object_update_new(
+            object, json_pack("{s:o, s:s}", "data", kvsi_json_path(s->data), "split", "valid"));
+    if (object && c->count == 2) {
+        kvs_estimate score, mean;
+        const kvs_status st =
+            kvs_position_curve_difference(&score, &mean, c->list[1], c->list[0], err);
+
+        if (st != KVS_OK) {
+            json_decref(object);
+            return st;
+        }
+        json_object_update_new(object,
+                               json_pack("{s:o, s:o}", "score_difference", estimate_json(score),
+                                         "mean_score_difference", estimate_json(mean)));
+    }
+    return kvsi_cli_print_json(object, err);
+}
+
+static void print_curve(const kvs_position_curve *curve)
+{
+    const kvs_position_point *point;
+
+    printf("tokens      loss\n");
+    for (size_t i = 0; (point = kvs_position_curve_at(curve, i)) != NULL; i++) {
+        char tokens[32];
+
+        if (point->first == point->last)
+            snprintf(tokens, sizeof tokens, "%zu", point->first);
+        else
+            snprintf(tokens, sizeof tokens, "%zu-%zu", point->first, point->last);
+        printf("%-12s%.4f ± %.4f\n", tokens, point->loss.mean, point->loss.error);
+    }
+}
+
+static kvs_status print_positions(const position_curves *c, const settings *s, const texts *t,
+                                  kvs_err *err)
+{
+    char checksum[KVSI_CHECKSUM_TEXT];
+    kvs_position_scores r = {0};
+
+    for (size_t i = 0; i < c->count; i++) {
+        kvs_position_curve_scores(&r, c->list[i]);
+        if (c->count > 1)
+            printf("%smodel       %s\n", i > 0 ? "\n" : "", c->models[i]);
+        printf("score       %+.4f ± %.4f: loss %.4f at token 500, %.4f at token 50\n", r.score.mean,
+               r.score.error, r.late.mean, r.early.mean);
+        printf("smooth      %+.4f ± %.4f: loss %.4f over tokens 450-%zu, %.4f over 40-60\n",
+               r.mean_score.mean, r.mean_score.error, r.late_mean.mean, r.late_last,
+               r.early_mean.mean);
+        print_curve(c->list[i]);
+    }
+    if (c->count == 2) {
+        kvs_estimate score, mean;
+
+        TRY(kvs_position_curve_difference(&score, &mean, c->list[1], c->list[0], err));
+        printf("\nagainst     score %+.4f ± %.4f, smooth %+.4f ± %.4f, window by window; below 0: "
+               "the first model gains more from its context\n",
+               score.mean, score.error, mean.mean, mean.error);
+    }
+    kvsi_checksum_print(checksum, t->checksum);
+    printf("measured    %zu windows of %zu tokens; errors are over windows\n", r.windows, r.window);
+    if (r.too_short > 0)
+        printf("left out    %zu texts of fewer than %zu tokens\n", r.too_short, r.window + 1);
+    if (s->data)
+        printf("texts       %zu of the validation split of '%s', checksum %s\n", t->texts, s->data,
+               checksum);
+    else
+        printf("texts       %zu, checksum %s\n", t->texts, checksum);
+    return KVS_OK;
+}
+
+static const char *after_slash(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* The last part of a model's path, for the legend; the whole path if both have the same. */
+static const char *last_part(const position_curves *c, size_t index)
+{
+    const char *name = after_slash(c->models[index]);
+    const char *other = c->count == 2 ? after_slash(c->models[1 - index]) : "";
+
+    return strcmp(name, other) == 0 ? c->models[index] : name;
+}
+
+static kvs_status measure_positions(const settings *s, const kvs_model *model,
+                                    const kvs_model *against, const texts *t,
+                                    kvs_perplexity_options o, kvs_err *err)
+{
+    position_curves c = {.models = {s->input.model, s->against}, .count = against ? 2 : 1};
+    kvs_status st;
+
+    o.reference = NULL;
+    TRY_OUT(kvs_loss_by_position(&c.list[0], model, t->ids, t->count, &o, err));
+    o.cache = KVS_DTYPE_KEEP;
+    if (against)
+        TRY_OUT(kvs_loss_by_position(&c.list[1], against, t->ids, t->count, &o, err));
+    if (s->json)
+        TRY_OUT(print_positions_json(&c, s, t, err));
+    else
+        TRY_OUT(print_positions(&c, s, t, err));
+    if (s->svg)
+        TRY_OUT(kvs_position_curves_draw(s->svg, (const kvs_position_curve *const *)c.list,
+                                         (const char *[]){last_part(&c, 0), last_part(&c, 1)},
+                                         c.count, err));
+out:
+    kvs_position_curve_free(c.list[0]);
+    kvs_position_curve_free(c.list[1]);
+    return st;
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int show_progress(void *user, size_t done, size_t all)
@@ -422,15 +593,23 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                           kvs_err *err)
 {
     kvs_perplexity_options o = {0};
-    kvs_perplexity_result result;
+    kvs_perplexity_result result = {0};
+    /* The reference is exact to float32, whatever the precision of the model. */
+    const kvs_runtime_options f32 = {.size = sizeof(kvs_runtime_options),
+                                     .threads = (int)s->input.threads,
+                                     .cpu_level = s->input.cpu_level,
+                                     .exact = s->input.exact};
+    kvs_runtime *reference_rt = NULL;
     kvs_model *reference = NULL;
     texts t = {0};
     kvs_status st = KVS_OK;
 
-    if (s->against)
-        TRY_OUT(kvs_model_load(&reference, m->rt, s->against,
+    if (s->against) {
+        TRY_OUT(kvs_runtime_create(&reference_rt, &f32, err));
+        TRY_OUT(kvs_model_load(&reference, reference_rt, s->against,
                                &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
                                err));
+    }
     if (s->data)
         TRY_OUT(read_corpus(&t, s->data, m, err));
     else
@@ -440,7 +619,8 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
             read_files(&t, m->tokenizer, files->arguments, files->argument_count, s->field, err));
     s->window =
         s->window > 0 ? s->window : kvsi_model_count(kvs_model_get_config(m->model), "context");
-    s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
+    if (s->stride == 0)
+        s->stride = s->positions ? s->window : (s->window + 1) / 2;
     o = (kvs_perplexity_options){.window = s->window,
                                  .stride = s->stride,
                                  .starts = t.starts,
@@ -449,18 +629,22 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .cache = s->input.kv_cache};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
-    TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    if (s->positions)
+        TRY_OUT(measure_positions(s, m->model, reference, &t, o, err));
+    else
+        TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
     if (t.learned)
         fprintf(
             stderr,
             "kvshift: the model was trained on '%s'; --data CORPUS measures the held-out text\n",
             t.learned);
-    if (s->json)
+    if (!s->positions && s->json)
         TRY_OUT(print_json(&result, s, &t, err));
-    else
+    else if (!s->positions)
         print_result(&result, s, &t);
 out:
     kvs_model_free(reference);
+    kvs_runtime_free(reference_rt);
     release(&t);
     return st;
 }
@@ -471,6 +655,10 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvsi_loaded_model loaded = {0};
     kvs_status st;
 
+    if (s->svg && !s->positions)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'--svg' draws losses by position, expected "
+                         "'--positions' too");
     if ((s->data != NULL) == (call->parsed->argument_count > 0))
         return kvsi_fail(err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
                          s->data ? "both" : "neither");

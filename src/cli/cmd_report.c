@@ -24,6 +24,12 @@ static const kvsi_setting rows[] = {
      .group = "Options",
      .placeholder = "FILE",
      .help = "write only the curves; needs gnuplot"},
+    {.name = "benchmarks-svg",
+     .kind = KVSI_SETTING_TEXT,
+     .offset = offsetof(kvs_report_options, benchmarks_svg),
+     .group = "Options",
+     .placeholder = "FILE",
+     .help = "write only the curves of benchmarks during training; needs gnuplot"},
     {.name = "json",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, json),
@@ -34,6 +40,8 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift report",
+    .examples = "  kvshift report runs/*\n"
+                "  kvshift report runs/* --html report.html\n",
     .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and writes their "
                "curves, a page or JSON.",
     .notes = "Runs on text that differ in nothing but their seed form an arm: the report gives the "

@@ -107,26 +107,26 @@ static void begin_run(watcher *w, const kvs_repro_progress *p)
     w->open = 1;
 }
 
+/* The line is written by one call, because other ranks write to the same stream. */
 static void end_run(watcher *w, const kvs_repro_progress *p)
 {
-    char left[32];
+    char loss[32] = "diverged", accuracy[32] = "", left[32], rest[64] = "";
 
     kvsi_progress_end(&w->progress.line);
     w->open = 0;
     if (w->quiet)
         return;
-    fprintf(stderr, "%zu of %zu  %s: ", p->index + 1, p->count, p->run->name);
-    if (p->run->state == KVS_RUN_DIVERGED)
-        fprintf(stderr, "diverged");
-    else
-        fprintf(stderr, "loss %.4f", w->loss);
-    if (p->run->state != KVS_RUN_DIVERGED && !isnan(w->accuracy))
-        fprintf(stderr, ", accuracy %.1f %%", 100 * w->accuracy);
+    if (p->run->state != KVS_RUN_DIVERGED) {
+        snprintf(loss, sizeof loss, "loss %.4f", w->loss);
+        if (!isnan(w->accuracy))
+            snprintf(accuracy, sizeof accuracy, ", accuracy %.1f %%", 100 * w->accuracy);
+    }
     if (p->index + 1 < p->count && isfinite(p->seconds_left)) {
         kvsi_format_duration(left, sizeof left, p->seconds_left);
-        fprintf(stderr, "; about %s left", left);
+        snprintf(rest, sizeof rest, "; about %s left", left);
     }
-    fprintf(stderr, "\n");
+    fprintf(stderr, "%zu of %zu  %s: %s%s%s\n", p->index + 1, p->count, p->run->name, loss,
+            accuracy, rest);
 }
 
 static int on_progress(void *user, const kvs_repro_progress *p)

@@ -15,7 +15,7 @@ enum { LINE_LIMIT = 1 << 26 }; /* bytes */
 typedef struct settings {
     kvsi_model_input input;
     const char *context, *continuation, *ids, *continuation_ids, *file;
-    int step_by_step, quiet, json;
+    int step_by_step, truncate, quiet, json;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -37,6 +37,8 @@ static const kvsi_setting rows[] = {
      .group = "Input", .placeholder = "FILE", .help = "file of JSON lines; - = standard input"},
     {.name = "step-by-step", .kind = KVSI_SETTING_FLAG, .offset = FIELD(step_by_step),
      .group = "Measure", .help = "feed one token at a time, as generate does"},
+    {.name = "truncate", .kind = KVSI_SETTING_FLAG, .offset = FIELD(truncate), .group = "Measure",
+     .help = "drop the first tokens of input that is longer than the model's context"},
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
@@ -47,6 +49,9 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift score",
+    .examples =
+        "  kvshift score -m runs/book --context \"It was the best of\" --continuation \" times\"\n"
+        "  kvshift score -m runs/book -f requests.jsonl --json\n",
     .purpose = "Computes the log-probabilities of a continuation after its context.",
     .notes =
         "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
@@ -59,7 +64,10 @@ static const kvsi_command_options options = {
         "Texts are split as in lm-evaluation-harness: spaces at the end of the context move to "
         "the\n"
         "continuation; both texts are encoded together, and the tokens after those of the context\n"
-        "alone are the continuation.",
+        "alone are the continuation.  Input with more tokens than the model's context plus 1 is\n"
+        "refused; with --truncate its last tokens are scored, as there, and \"dropped\" is the "
+        "number\n"
+        "of tokens before them.",
     .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
@@ -70,6 +78,7 @@ static const kvsi_command_options options = {
 typedef struct request {
     int32_t *ids;
     size_t count, context_count;
+    size_t dropped; /* ids at the start of the context that --truncate leaves out */
 } request;
 
 static kvs_status join(request *out, const int32_t *context, size_t context_count,
@@ -91,31 +100,51 @@ typedef struct scorer {
     kvs_session *session;
 } scorer;
 
-static kvs_status print_scores(const request *r, const double *logprobs, double sum, int greedy,
-                               kvs_err *err)
+/* Keeps the last ids that fit: the model is fed all but the last one. */
+static kvs_status truncate_request(request *r, size_t capacity, kvs_err *err)
 {
-    const size_t count = r->count - r->context_count;
+    const size_t continuation = r->count - r->context_count;
 
-    return kvsi_cli_print_json_line(
-        json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "logprobs", kvsi_json_numbers(logprobs, count),
-                  "sum", kvsi_json_number(sum), "greedy", greedy, "tokens", (json_int_t)count,
-                  "context_tokens", (json_int_t)r->context_count, "ids",
-                  kvsi_json_ids(r->ids + r->context_count, count)),
-        err);
+    if (continuation > capacity)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "the continuation has %zu tokens, expected at most %zu, which the model "
+                         "takes",
+                         continuation, capacity);
+    if (r->count > capacity + 1)
+        r->dropped = r->count - capacity - 1;
+    return KVS_OK;
 }
 
-static kvs_status score(const scorer *c, const request *r, kvs_err *err)
+static kvs_status print_scores(const scorer *c, const request *r, const double *logprobs,
+                               double sum, int greedy, kvs_err *err)
+{
+    const size_t count = r->count - r->context_count;
+    json_t *line =
+        json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "logprobs", kvsi_json_numbers(logprobs, count),
+                  "sum", kvsi_json_number(sum), "greedy", greedy, "tokens", (json_int_t)count,
+                  "context_tokens", (json_int_t)(r->context_count - r->dropped), "ids",
+                  kvsi_json_ids(r->ids + r->context_count, count));
+
+    if (c->s->truncate)
+        json_object_set_new(line, "dropped", json_integer((json_int_t)r->dropped));
+    return kvsi_cli_print_json_line(line, err);
+}
+
+static kvs_status score(const scorer *c, request *r, kvs_err *err)
 {
     const unsigned flags = c->s->step_by_step ? KVS_SCORE_STEP_BY_STEP : 0;
-    double *logprobs = kvsi_alloc(r->count, sizeof *logprobs), sum;
+    double *logprobs, sum;
     int greedy;
     kvs_status st;
 
+    if (c->s->truncate)
+        TRY(truncate_request(r, kvs_session_capacity(c->session), err));
+    logprobs = kvsi_alloc(r->count, sizeof *logprobs);
     if (!logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
-    TRY_OUT(kvs_score(&sum, &greedy, logprobs, c->session, r->ids, r->count, r->context_count,
-                      flags, err));
-    TRY_OUT(print_scores(r, logprobs, sum, greedy, err));
+    TRY_OUT(kvs_score(&sum, &greedy, logprobs, c->session, r->ids + r->dropped,
+                      r->count - r->dropped, r->context_count - r->dropped, flags, err));
+    TRY_OUT(print_scores(c, r, logprobs, sum, greedy, err));
 out:
     kvsi_free(logprobs);
     return st;

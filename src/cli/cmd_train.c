@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "cli/train_benchmarks.h"
 #include "cli/train_folder.h"
 #include "cli/train_output.h"
 #include "cli/train_samples.h"
@@ -93,6 +94,7 @@ typedef struct callbacks {
     const kvsi_train_options *s;
     kvsi_train_progress progress;
     kvsi_train_samples samples;
+    kvsi_train_benchmarks benchmarks;
     uint64_t steps; /* of the whole run */
     double started; /* clock seconds */
     int announced, time_is_up;
@@ -140,6 +142,20 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
         fprintf(stderr, "kvshift: no sample of step %" PRIu64 ": %s\n", step, err.message);
     else if (!c->s->quiet)
         kvsi_train_samples_print(step, out);
+}
+
+/* A failed evaluation is reported; training continues. */
+static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
+                         kvs_benchmark_scores *out)
+{
+    callbacks *c = user;
+    kvs_err err;
+
+    kvsi_progress_clear(&c->progress.line);
+    if (kvsi_train_benchmarks_score(&c->benchmarks, model, out, &err) != KVS_OK)
+        fprintf(stderr, "kvshift: no benchmarks of step %" PRIu64 ": %s\n", step, err.message);
+    else if (!c->s->quiet)
+        kvsi_train_benchmarks_print(step, out);
 }
 
 static void on_notice(void *user, const char *line)
@@ -200,11 +216,14 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
     options.resume = resume_of(s);
     options.progress = on_step;
     options.sample = on_sample;
+    options.benchmark = on_benchmark;
     options.notice = on_notice;
     options.user = &c;
     st = kvs_train_plan(&plan, w->rt, s->model, w->data, s->train, err);
     if (st == KVS_OK)
         st = kvsi_train_samples_init(&c.samples, w, s, err);
+    if (st == KVS_OK)
+        st = kvsi_train_benchmarks_init(&c.benchmarks, w, s, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
     c.profile.planned = (double)plan.total_bytes;
     kvsi_catch_stop();
@@ -212,15 +231,14 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
     kvsi_train_progress_start(&c.progress, c.steps, epochs_of_step(w, s), is_silent(&c));
     st = kvs_train(&result, w->model, w->data, s->train, &options, err);
     kvsi_progress_end(&c.progress.line);
-    kvsi_train_samples_release(&c.samples);
-    if (st != KVS_OK)
-        return st;
+    TRY_OUT(st);
     if (!is_silent(&c))
         report_stop(&c, &result);
-    if (kvs_comm_rank(w->comm) > 0)
-        return KVS_OK;
-    st = kvsi_train_print_result(w, s, &result, &c.profile, err);
+    if (kvs_comm_rank(w->comm) == 0)
+        st = kvsi_train_print_result(w, s, &result, &c.profile, err);
 out:
+    kvsi_train_samples_release(&c.samples);
+    kvsi_train_benchmarks_release(&c.benchmarks);
     return st;
 }
 

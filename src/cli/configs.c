@@ -98,6 +98,11 @@ const char *kvsi_precision_choice(size_t index)
     return choice_of(kvs_train_setting, "precision", index);
 }
 
+const char *kvsi_pack_weights_choice(size_t index)
+{
+    return choice_of(kvs_train_setting, "pack-weights", index);
+}
+
 const char *kvsi_shard_choice(size_t index)
 {
     return choice_of(kvs_train_setting, "shard", index);

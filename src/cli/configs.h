@@ -44,6 +44,7 @@ unsigned kvsi_shift_targets(const kvs_model_config *config);
 const char *kvsi_shift_choice(size_t index);
 /* Return value number `index` of the setting; NULL after the last one. */
 const char *kvsi_precision_choice(size_t index);
+const char *kvsi_pack_weights_choice(size_t index);
 const char *kvsi_shard_choice(size_t index);
 
 #endif

@@ -7,27 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const kvsi_command config_command, help_command;
-
-static const kvsi_command *const commands[] = {
-    &kvsi_cmd_data,    &kvsi_cmd_tokenizer, &kvsi_cmd_train,
-    &kvsi_cmd_plan,    &kvsi_cmd_generate,  &kvsi_cmd_score,
-    &kvsi_cmd_ppl,     &kvsi_cmd_convert,   &kvsi_cmd_inspect,
-    &kvsi_cmd_analyze, &kvsi_cmd_report,    &kvsi_cmd_theory,
-    &kvsi_cmd_repro,   &kvsi_cmd_bench,     &config_command,
-    &kvsi_cmd_version, &help_command,       NULL,
-};
-
-static kvs_status fail_unknown(const char *kind, const char *name, kvs_err *err)
-{
-    const char *nearest = kvsi_cli_nearest(commands, name);
-
-    if (nearest)
-        return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; did you mean '%s'?", kind, name,
-                         nearest);
-    return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; see 'kvshift help'", kind, name);
-}
-
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static void print_overview(FILE *stream)
@@ -39,15 +18,15 @@ static void print_overview(FILE *stream)
           "\n"
           "Commands:\n",
           stream);
-    for (const kvsi_command *const *c = commands; *c; c++)
+    for (const kvsi_command *const *c = kvsi_cli_commands; *c; c++)
         fprintf(stream, "  %-10s%s\n", (*c)->name, (*c)->summary);
-    fputs(
-        "\n"
-        "'kvshift COMMAND --help' shows the options of a command.  Every option can also be set\n"
-        "by an environment variable: KVSHIFT_THREADS for --threads.  Some commands also read them\n"
-        "from a file: --config FILE.\n"
-        "Exit codes: 0 done, 1 failed, 2 misuse.\n",
-        stream);
+    fputs("\n"
+          "'kvshift COMMAND --help' shows examples and the usual options of a command, and\n"
+          "'kvshift COMMAND --help all' all of them.  Every option can also be set by an\n"
+          "environment variable: KVSHIFT_THREADS for --threads.  Some commands also read them\n"
+          "from a file: --config FILE.\n"
+          "Exit codes: 0 done, 1 failed, 2 misuse.\n",
+          stream);
 }
 
 static int is_help(const char *word)
@@ -55,86 +34,39 @@ static int is_help(const char *word)
     return strcmp(word, "help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
 }
 
-/* 'kvshift help COMMAND' is 'kvshift COMMAND --help'. */
+/* Turns 'kvshift help data build all' into 'kvshift data build --help all' and runs that.  The verb
+ * and "all" may be left out. */
 static int help(int argc, char **argv)
 {
-    char option[] = "--help";
-    char *line[] = {argv[0], argc > 2 ? argv[2] : NULL, option, NULL};
+    char option[] = "--help", all[] = "all";
+    char *line[] = {argv[0], NULL, NULL, NULL, NULL, NULL};
     const kvsi_command *found;
+    int words = 1, wants_all;
     kvs_err err;
 
-    if (argc > 3) {
-        kvsi_fail(&err, KVS_E_INVALID, "unexpected argument '%s'; see 'kvshift help'", argv[3]);
-        return kvsi_cli_fail(&err);
-    }
     if (argc < 3 || is_help(argv[2])) {
         print_overview(stdout);
         return KVSI_EXIT_DONE;
     }
-    found = kvsi_cli_find(commands, argv[2]);
-    if (found)
-        return kvsi_cli_run(found, 3, line);
-    fail_unknown("command", argv[2], &err);
-    return kvsi_cli_fail(&err);
+    wants_all = argc > 3 && strcmp(argv[argc - 1], all) == 0;
+    argc -= wants_all;
+    found = kvsi_cli_find(kvsi_cli_commands, argv[2]);
+    if (!found) {
+        kvsi_cli_unknown("command", argv[2], &err);
+        return kvsi_cli_fail(&err);
+    }
+    if (argc > (found->verbs ? 4 : 3)) {
+        kvsi_fail(&err, KVS_E_INVALID, "unexpected argument '%s'; see 'kvshift help'",
+                  argv[found->verbs ? 4 : 3]);
+        return kvsi_cli_fail(&err);
+    }
+    for (int i = 2; i < argc; i++)
+        line[words++] = argv[i];
+    line[words++] = option;
+    if (wants_all)
+        line[words++] = all;
+    return kvsi_cli_run(found, words, line);
 }
-
-static const kvsi_command help_command = {
-    .name = "help", .summary = "show this overview, or the help of a command"};
-
-/* ---- config ---------------------------------------------------------------------------------- */
-
-static const kvsi_command_options schema_options = {
-    .command = "kvshift config schema",
-    .purpose =
-        "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND "
-        "is train if it is not given, and may have two words: data build.",
-    .argument = "COMMAND",
-    .max_arguments = 2,
-};
-
-static kvs_status print_schema(void *nothing, const kvsi_call *call, kvs_err *err)
-{
-    const kvsi_parsed_options *const parsed = call->parsed;
-    const char *const name = parsed->argument_count > 0 ? parsed->arguments[0] : "train";
-    const char *const verb = parsed->argument_count > 1 ? parsed->arguments[1] : "";
-    const kvsi_command *found = kvsi_cli_find(commands, name);
-    void *settings;
-    kvs_status st;
-
-    (void)nothing;
-    if (!found)
-        return fail_unknown("command", name, err);
-    if (found->verbs && *verb)
-        found = kvsi_cli_find(found->verbs, verb);
-    if (!found || !found->options || !found->options->takes_config)
-        return kvsi_fail(err, KVS_E_INVALID, "command '%s%s%s' does not read configuration files",
-                         name, *verb ? " " : "", verb);
-    settings = kvsi_alloc(1, found->settings_size);
-    if (!settings)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the options");
-    st = kvsi_cli_set_defaults(found, settings, err);
-    if (st == KVS_OK)
-        st = kvsi_cli_print_config(found->options, settings,
-                                   &(kvsi_parsed_options){.print_config = "schema"}, err);
-    kvsi_options_free_configs(found->options, settings);
-    kvsi_free(settings);
-    return st;
-}
-
-static const kvsi_command schema_command = {
-    .name = "schema",
-    .summary = "print the JSON schema of a command's configuration file",
-    .options = &schema_options,
-    .run = print_schema,
-};
-
-static const kvsi_command config_command = {
-    .name = "config",
-    .summary = "print the JSON schema of a command's configuration file",
-    .usage = "schema [COMMAND]",
-    .purpose = "Describes configuration files for editors and programs.",
-    .verbs = (const kvsi_command *const[]){&schema_command, NULL},
-};
 
 /* ---- all commands ---------------------------------------------------------------------------- */
 
@@ -149,11 +81,11 @@ static int dispatch(int argc, char **argv)
     }
     if (is_help(argv[1]))
         return help(argc, argv);
-    found =
-        strcmp(argv[1], "--version") == 0 ? &kvsi_cmd_version : kvsi_cli_find(commands, argv[1]);
+    found = strcmp(argv[1], "--version") == 0 ? &kvsi_cmd_version
+                                              : kvsi_cli_find(kvsi_cli_commands, argv[1]);
     if (found)
         return kvsi_cli_run(found, argc, argv);
-    fail_unknown(argv[1][0] == '-' ? "option" : "command", argv[1], &err);
+    kvsi_cli_unknown(argv[1][0] == '-' ? "option" : "command", argv[1], &err);
     return kvsi_cli_fail(&err);
 }
 

@@ -52,7 +52,8 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
     const kvs_runtime_options runtime = {.size = sizeof(kvs_runtime_options),
                                          .threads = (int)input->threads,
                                          .cpu_level = input->cpu_level,
-                                         .exact = input->exact};
+                                         .exact = input->exact,
+                                         .precision = input->precision};
     kvsi_loaded_model loaded = {0};
     size_t vocab;
     kvs_status st;

@@ -2,6 +2,7 @@
 #ifndef KVSI_CLI_MODEL_INPUT_H
 #define KVSI_CLI_MODEL_INPUT_H
 
+#include "cli/configs.h"
 #include "cli/options/options.h"
 
 typedef struct kvsi_model_input {
@@ -9,6 +10,7 @@ typedef struct kvsi_model_input {
     size_t threads;
     const char *cpu_level;
     kvs_dtype kv_cache;
+    const char *precision;
     int exact;
 } kvsi_model_input;
 
@@ -36,6 +38,10 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
      .group = "Run", .placeholder = "TYPE",                                                        \
      .help = "type of the KV cache: f16 takes half the memory, q8_0 a quarter", .value = "f32",    \
      .names = kvsi_kv_cache_names},                                                                \
+    {.name = "precision", .kind = KVSI_SETTING_CHOICE,                                             \
+     .offset = offsetof(settings, input.precision),                                                \
+     .group = "Run", .placeholder = "NAME", .choice_at = kvsi_precision_choice, .value = "f32",    \
+     .help = "precision of products of matrices; quantized weights have integer products"},        \
     {.name = "exact", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, input.exact),        \
      .group = "Run",                                                                               \
      .help = "a sequence has the same bits alone, in a batch and in any division into passes"}

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t stop_signal, save_signal;
+static volatile sig_atomic_t stop_signal, save_signal, interrupted;
 
 static void note_stop(int number)
 {
@@ -42,5 +42,26 @@ int kvsi_take_save_signal(void)
     const int noted = save_signal != 0;
 
     save_signal = 0;
+    return noted;
+}
+
+static void note_interrupt(int number)
+{
+    interrupted = number;
+}
+
+void kvsi_catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = note_interrupt};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+int kvsi_take_interrupt(void)
+{
+    const int noted = interrupted != 0;
+
+    interrupted = 0;
     return noted;
 }

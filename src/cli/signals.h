@@ -6,6 +6,10 @@
 void kvsi_catch_stop(void);
 int kvsi_stop_signal(void); /* the signal noted; 0 = none */
 
+/* From now on every SIGINT is noted and ends a read that waits. */
+void kvsi_catch_interrupts(void);
+int kvsi_take_interrupt(void); /* whether it came since the last call */
+
 /* From now on SIGUSR1 is noted. */
 void kvsi_catch_save(void);
 int kvsi_take_save_signal(void); /* whether it came since the last call */

@@ -11,11 +11,11 @@
 static const char *const resume_names[] = {"newest", "auto", NULL};
 static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
 
-/* Names of groups.  MODEL, IGSM, TRAINING, SAMPLES, RANKS and RUN also contain settings of the
- * library. */
+/* Names of groups.  MODEL, IGSM, TRAINING, SAMPLES, BENCHMARKS, RANKS and RUN also contain settings
+ * of the library. */
 static const char START[] = "Start from", MODEL[] = KVSI_MODEL_GROUP, TASK[] = "Task",
                   IGSM[] = "Task igsm", TRAINING[] = "Training", SAMPLES[] = "Samples",
-                  RANKS[] = "Ranks", RUN[] = "Run";
+                  BENCHMARKS[] = "Benchmarks", RANKS[] = "Ranks", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_options, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -65,6 +65,12 @@ static const kvsi_setting run_rows[] = {
           "temperature; 0 takes the token with the highest probability"),
      .value = "0.8", .use = KVSI_MAY_CHANGE},
 
+    {TEXT("eval-tasks", eval_tasks, BENCHMARKS, "NAME[:N],...",
+          "tasks and groups as for 'kvshift eval', each with at most N documents"),
+     .automatic = "none", .use = KVSI_MAY_CHANGE},
+    {TEXT("eval-data", eval_data, BENCHMARKS, "DIR", "folder of the benchmarks"),
+     .automatic = "none", .use = KVSI_MAY_CHANGE},
+
     {REAL("rank-timeout", rank_timeout, RANKS,
           "minutes that a rank waits for the others before it ends the run; 0 = no limit"),
      .value = "60", .use = KVSI_MAY_CHANGE},
@@ -112,6 +118,20 @@ static const kvsi_setting run_rows[] = {
 
 const kvsi_command_options kvsi_train_command = {
     .command = "kvshift train",
+    .examples =
+        "  kvshift train --task induction --shift kv --layers 1 --dim 64 --steps 300 --out "
+        "runs/first\n"
+        "  kvshift train --data corpora/book --model desk-1m --shift kv --out runs/book\n"
+        "  kvshift train --resume --out runs/book\n"
+        "  kvshift train --init-from model --retrofit kv --data corpora/book --out runs/more\n"
+        "  kvshift train --model paper-19b --dry-run\n",
+    .common =
+        (const char *const[]){
+            "model",  "init-from", "retrofit", "task",      "data",       "shift",
+            "layers", "dim",       "heads",    "vocab",     "context",    "steps",
+            "batch",  "lr",        "seed",     "precision", "eval-every", "checkpoint-every",
+            "out",    "resume",    "max-time", "dry-run",   "threads",    "config",
+            NULL},
     .purpose = "Trains a model on a synthetic task or on text and evaluates it.  The folder --out "
                "then holds model.safetensors, config.json, train.jsonl (one record per step) and "
                "result.json.",
@@ -146,7 +166,7 @@ const kvsi_command_options kvsi_train_command = {
             KVSI_OPTION_ROWS(run_rows),
             {0},
         },
-    .groups = (const char *const[]){TRAINING, SAMPLES, RANKS, RUN, NULL},
+    .groups = (const char *const[]){TRAINING, SAMPLES, BENCHMARKS, RANKS, RUN, NULL},
     .takes_config = 1,
 };
 

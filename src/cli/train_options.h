@@ -15,6 +15,7 @@ typedef struct kvsi_train_options {
     const char *sample_prompt;
     size_t sample_tokens;
     double sample_temp;
+    const char *eval_tasks, *eval_data;
     double rank_timeout; /* minutes, 0 = none */
     size_t threads;
     const char *cpu_level, *out, *init_from, *retrofit, *resume;

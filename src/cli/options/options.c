@@ -58,7 +58,7 @@ size_t kvsi_command_count(const kvsi_command_options *command)
     return count;
 }
 
-static size_t count_all(const kvsi_command_options *command)
+size_t kvsi_command_count_all(const kvsi_command_options *command)
 {
     return kvsi_command_count(command) + (command->takes_config ? CONFIG_ROWS : 0);
 }
@@ -187,6 +187,9 @@ out:
 kvs_status kvsi_options_set_defaults(const kvsi_command_options *command, void *settings,
                                      size_t size, kvs_err *err)
 {
+    if (kvsi_command_count_all(command) > KVSI_OPTIONS_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu options, at most %d are allowed",
+                         command->command, kvsi_command_count_all(command), (int)KVSI_OPTIONS_MAX);
     memset(settings, 0, size);
     for (const kvsi_option_table *t = command->tables; is_table(t); t++)
         if (t->table)
@@ -341,11 +344,89 @@ void kvsi_options_release(kvsi_parsed_options *parsed)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
+/* Returns the name of option `index`; the name after the last one is "help". */
 static const char *option_name_at(const void *names, size_t index)
 {
     const kvsi_command_options *command = names;
+    const size_t count = kvsi_command_count_all(command);
 
-    return index < count_all(command) ? kvsi_command_row(command, index).name : NULL;
+    return index < count ? kvsi_command_row(command, index).name : index == count ? "help" : NULL;
+}
+
+/* Option names of transformers, nanoGPT and llama.cpp, and ours for the same thing. */
+static const struct {
+    const char *theirs, *ours;
+} other_names[] = {
+    {"learning-rate", "lr"},
+    {"min-lr", "lr-floor"},
+    {"batch-size", "batch"},
+    {"per-device-train-batch-size", "batch"},
+    {"gradient-accumulation-steps", "accumulate"},
+    {"gradient-checkpointing", "recompute"},
+    {"max-grad-norm", "clip"},
+    {"grad-clip", "clip"},
+    {"max-steps", "steps"},
+    {"max-iters", "steps"},
+    {"epochs", "steps"},
+    {"num-train-epochs", "steps"},
+    {"warmup-steps", "warmup"},
+    {"warmup-iters", "warmup"},
+    {"lr-scheduler-type", "schedule"},
+    {"output-dir", "out"},
+    {"output", "out"},
+    {"out-dir", "out"},
+    {"save-steps", "checkpoint-every"},
+    {"save-total-limit", "keep"},
+    {"eval-steps", "eval-every"},
+    {"eval-interval", "eval-every"},
+    {"resume-from-checkpoint", "resume"},
+    {"model-name-or-path", "model"},
+    {"model-path", "model"},
+    {"dataset", "data"},
+    {"train-file", "data"},
+    {"n-layer", "layers"},
+    {"num-hidden-layers", "layers"},
+    {"n-head", "heads"},
+    {"num-attention-heads", "heads"},
+    {"num-key-value-heads", "kv-heads"},
+    {"n-embd", "dim"},
+    {"hidden-size", "dim"},
+    {"block-size", "context"},
+    {"ctx-size", "context"},
+    {"max-seq-len", "context"},
+    {"vocab-size", "vocab"},
+    {"bf16", "precision"},
+    {"dtype", "precision"},
+    {"temperature", "temp"},
+    {"max-tokens", "new-tokens"},
+    {"max-new-tokens", "new-tokens"},
+    {"n-predict", "new-tokens"},
+    {"repetition-penalty", "repeat-penalty"},
+    {"num-return-sequences", "samples"},
+    {"num-samples", "samples"},
+    {"ignore-eos-token", "ignore-eos"},
+    {"cache-type-k", "kv-cache"},
+    {"outtype", "dtype"},
+    {"fewshot", "num-fewshot"},
+    {"output-path", "out"},
+};
+
+/* Returns our name of the option that other programs call `name`, or NULL if the command has none
+ * like it. */
+static const char *name_of_other(const kvsi_command_options *command, const char *name)
+{
+    char dashed[64];
+
+    snprintf(dashed, sizeof dashed, "%s", name);
+    for (char *c = dashed; *c; c++)
+        if (*c == '_')
+            *c = '-';
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strcmp(other_names[i].theirs, dashed) == 0)
+            for (size_t k = 0; k < kvsi_command_count_all(command); k++)
+                if (strcmp(kvsi_command_row(command, k).name, other_names[i].ours) == 0)
+                    return other_names[i].ours;
+    return NULL;
 }
 
 static kvs_status fail_unknown(const kvsi_command_options *command, const char *word, size_t length,
@@ -356,7 +437,9 @@ static kvs_status fail_unknown(const kvsi_command_options *command, const char *
     const char *nearest;
 
     snprintf(name, sizeof name, "%.*s", (int)(length - (size_t)(dashless - word)), dashless);
-    nearest = kvsi_nearest_name(name, option_name_at, command);
+    nearest = name_of_other(command, name);
+    if (!nearest)
+        nearest = kvsi_nearest_name(name, option_name_at, command);
     if (nearest)
         return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; did you mean '--%s'?",
                          (int)length, word, nearest);
@@ -377,7 +460,7 @@ static size_t find_option(const kvsi_command_options *command, const char *word,
 {
     size_t i = 0;
 
-    for (; i < count_all(command); i++) {
+    for (; i < kvsi_command_count_all(command); i++) {
         const kvsi_setting row = kvsi_command_row(command, i);
 
         if (is_option(&row, word, length))
@@ -408,7 +491,7 @@ static kvs_status read_option(kvsi_parsed_options *parsed, const kvsi_command_op
     kvsi_setting row;
     char origin[96];
 
-    if (index == count_all(command))
+    if (index == kvsi_command_count_all(command))
         return fail_unknown(command, word, length, err);
     row = kvsi_command_row(command, index);
     snprintf(origin, sizeof origin, "option '--%s'", row.name);
@@ -489,7 +572,7 @@ static kvs_status read_environment(kvsi_parsed_options *parsed, const kvsi_comma
 {
     const size_t own = kvsi_command_count(command);
 
-    for (size_t i = 0; i < count_all(command); i++) {
+    for (size_t i = 0; i < kvsi_command_count_all(command); i++) {
         const kvsi_setting row = kvsi_command_row(command, i);
         char name[64], origin[96];
         const char *value;
@@ -513,25 +596,26 @@ static kvs_status read_environment(kvsi_parsed_options *parsed, const kvsi_comma
 
 /* ---- all sources ----------------------------------------------------------------------------- */
 
-/* Returns whether help is requested.  That is checked first: a line with errors still gets the
+/* Returns the help that is requested.  That is checked first: a line with errors still gets the
  * help, and the help shows the true defaults. */
-static int wants_help(int argc, char **argv)
+static kvsi_help wanted_help(int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help=all") == 0)
+            return KVSI_HELP_ALL;
         if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0)
-            return 1;
-    return 0;
+            return i + 1 < argc && strcmp(argv[i + 1], "all") == 0 ? KVSI_HELP_ALL
+                                                                   : KVSI_HELP_SHORT;
+    }
+    return KVSI_HELP_NONE;
 }
 
 kvs_status kvsi_options_collect(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                                 int argc, char **argv, kvs_err *err)
 {
-    *parsed = (kvsi_parsed_options){.help = wants_help(argc, argv)};
+    *parsed = (kvsi_parsed_options){.help = wanted_help(argc, argv)};
     if (parsed->help)
         return KVS_OK;
-    if (count_all(command) > KVSI_OPTIONS_MAX)
-        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu options, at most %d are allowed",
-                         command->command, count_all(command), (int)KVSI_OPTIONS_MAX);
     TRY(read_words(parsed, command, argc, argv, err));
     TRY(read_environment(parsed, command, err));
     if (parsed->config)
@@ -544,123 +628,4 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
 {
     TRY(kvsi_options_collect(parsed, command, argc, argv, err));
     return kvsi_options_apply(parsed, command, settings, err);
-}
-
-/* ---- help ------------------------------------------------------------------------------------ */
-
-/* The help does not show upper limits above HELP_LARGEST. */
-enum { HELP_COLUMN = 26, HELP_WIDTH = 90, HELP_LARGEST = 1 << 20 };
-
-/* Returns the length of the next word.  Brackets and all words in them count as one word, which
- * stays on one line. */
-static size_t word_length(const char *words)
-{
-    const size_t bracket = strcspn(words, ")");
-
-    return *words == '(' && words[bracket] ? bracket + 1 : strcspn(words, " ");
-}
-
-/* Adds words, breaking lines at HELP_WIDTH; the text now ends at `column` of its line. */
-static void add_wrapped(kvsi_text *text, const char *words, size_t column, size_t indent)
-{
-    while (*words) {
-        const size_t length = word_length(words);
-
-        if (column > indent && column + 1 + length > HELP_WIDTH) {
-            kvsi_text_format(text, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            kvsi_text_add(text, " ");
-            column++;
-        }
-        kvsi_text_add_bytes(text, words, length);
-        column += length;
-        words += length + strspn(words + length, " ");
-    }
-}
-
-static void add_default(kvsi_text *text, const kvsi_setting *row, const void *settings)
-{
-    if (row->automatic) {
-        kvsi_text_format(text, " (default: %s)", row->automatic);
-    } else if (row->kind != KVSI_SETTING_FLAG && row->kind != KVSI_SETTING_TEXT) {
-        kvsi_text_add(text, " (default: ");
-        kvsi_setting_print(text, row, settings);
-        kvsi_text_add(text, ")");
-    }
-}
-
-void kvsi_option_explain(kvsi_text *text, const kvsi_setting *row)
-{
-    kvsi_text_add(text, row->help);
-    if (kvsi_setting_choice(row, 0)) {
-        kvsi_text_add(text, ": ");
-        kvsi_setting_add_choices(text, row);
-    }
-    for (size_t i = 0; row->examples && row->examples(i); i++)
-        kvsi_text_format(text, "%s%s", i == 0 ? ": " : ", ", row->examples(i));
-    if (row->high > 0 && row->high <= HELP_LARGEST)
-        kvsi_text_format(text, ", %.15g to %s%.15g", row->low, row->open_high ? "below " : "",
-                         row->high);
-}
-
-static void add_option_help(kvsi_text *text, const kvsi_setting *row, const void *settings)
-{
-    const size_t start = text->length;
-    kvsi_text words = {0};
-    size_t column;
-
-    if (row->letter)
-        kvsi_text_format(text, "  -%c,", row->letter);
-    kvsi_text_format(text, row->implied ? "%s--%s [%s%s]" : "%s--%s%s%s", row->letter ? " " : "  ",
-                     row->name, row->placeholder && !row->implied ? " " : "",
-                     row->placeholder ? row->placeholder : "");
-    column = text->length - start;
-    if (column + 2 > HELP_COLUMN) {
-        kvsi_text_add(text, "\n");
-        column = 0;
-    }
-    kvsi_text_format(text, "%*s", (int)(HELP_COLUMN - column), "");
-    kvsi_option_explain(&words, row);
-    add_default(&words, row, settings);
-    if (words.failed)
-        text->failed = 1;
-    else
-        add_wrapped(text, words.data, HELP_COLUMN, HELP_COLUMN);
-    kvsi_text_add(text, "\n");
-    kvsi_text_release(&words);
-}
-
-void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings)
-{
-    const size_t count = kvsi_command_count(command);
-    const kvsi_parsed_options nothing = {0};
-    size_t order[KVSI_OPTIONS_MAX], shown;
-    const char *group = NULL;
-
-    kvsi_text_format(text, "usage: %s%s", command->command, count ? " [OPTION]..." : "");
-    if (command->argument)
-        kvsi_text_format(text, command->min_arguments ? " %s%s" : " [%s%s]", command->argument,
-                         command->max_arguments > 1 ? "..." : "");
-    kvsi_text_add(text, "\n\n");
-    add_wrapped(text, command->purpose, 0, 0);
-    kvsi_text_add(text, "\n");
-    shown = kvsi_command_order(order, command);
-    for (size_t i = 0; i < shown; i++) {
-        const kvsi_setting row = kvsi_command_row(command, order[i]);
-
-        if (!group || strcmp(group, row.group) != 0)
-            kvsi_text_format(text, "\n%s:\n", row.group);
-        group = row.group;
-        add_option_help(text, &row, settings);
-    }
-    for (size_t i = count; i < count_all(command); i++) {
-        const kvsi_setting row = kvsi_command_row(command, i);
-
-        add_option_help(text, &row, &nothing);
-    }
-    kvsi_text_format(text, "%s  -h, --help%*sshow this help\n", count ? "" : "\n", HELP_COLUMN - 12,
-                     "");
-    if (command->notes)
-        kvsi_text_format(text, "\n%s\n", command->notes);
 }

@@ -13,7 +13,7 @@
 
 #include "base/setting.h"
 
-enum { KVSI_OPTIONS_MAX = 128 }; /* of one command */
+enum { KVSI_OPTIONS_MAX = 192 }; /* of one command */
 
 /* A kind of configuration of the library, which is set and read by name: of models, of training or
  * of tasks.  A kind may have several parts, each with its own settings: each task is a part. */
@@ -56,6 +56,9 @@ typedef struct kvsi_command_options {
     const char *command;  /* "kvshift train", for usage and hints */
     const char *purpose;  /* a sentence or two */
     const char *notes;    /* paragraphs after the options, or NULL */
+    const char *examples; /* command lines, each indented by two blanks; NULL = none */
+    /* The names of the options in the short help, and a NULL at the end; NULL = all. */
+    const char *const *common;
     const char *argument; /* name of the positional arguments, or NULL if there are none */
     size_t min_arguments, max_arguments;
     const kvsi_option_table *tables; /* NULL = no options */
@@ -67,6 +70,8 @@ typedef struct kvsi_command_options {
 
 /* Returns the number of rows of all tables, without --config and --print-config. */
 size_t kvsi_command_count(const kvsi_command_options *command);
+/* The same with --config and --print-config, if the command has them. */
+size_t kvsi_command_count_all(const kvsi_command_options *command);
 /* Returns row number `index`, with its offset within the command's settings. */
 kvsi_setting kvsi_command_row(const kvsi_command_options *command, size_t index);
 /* Returns the row of a setting of the library, whose handle is at `offset` within the settings.
@@ -111,8 +116,10 @@ typedef struct kvsi_assignment {
     size_t line;
 } kvsi_assignment;
 
+typedef enum kvsi_help { KVSI_HELP_NONE, KVSI_HELP_SHORT, KVSI_HELP_ALL } kvsi_help;
+
 typedef struct kvsi_parsed_options {
-    int help;                                    /* requested; nothing else was read */
+    kvsi_help help;                              /* requested; nothing else was read */
     kvsi_option_source source[KVSI_OPTIONS_MAX]; /* of each option's value */
     char **arguments;                            /* the positional ones, borrowed from argv */
     size_t argument_count;
@@ -154,8 +161,17 @@ static inline int kvsi_option_is_given(const kvsi_parsed_options *parsed, size_t
 /* Returns the text of the option's value that has precedence; NULL = none was given. */
 const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index);
 
-/* Appends the help text; `settings` hold the defaults. */
-void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
+/* Appends the help text, in lines of up to `width` columns; `settings` hold the defaults. */
+void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings,
+                       kvsi_help kind, size_t width);
+/* Appends "kvshift train [OPTION]...", without a line break. */
+void kvsi_options_usage(kvsi_text *text, const kvsi_command_options *command);
+/* Appends the option as the help spells it: "-p, --prompt TEXT". */
+void kvsi_option_spell(kvsi_text *text, const kvsi_setting *row);
+/* Appends the meaning, the possible values and the default. */
+void kvsi_option_describe(kvsi_text *text, const kvsi_setting *row, const void *settings);
+/* Returns the description of --help, which depends on whether the command has a short help. */
+const char *kvsi_help_description(const kvsi_command_options *command);
 /* Appends the meaning and the possible values: "learning-rate schedule: constant, linear or
  * cosine". */
 void kvsi_option_explain(kvsi_text *text, const kvsi_setting *row);
