@@ -240,6 +240,9 @@ static const kvsi_matrix *matrix(const kvsi_context *c, const kvsi_matrix *w,
         *part = *w;
         part->data = behind(c, w->data, kvsi_dtype_bytes(w->type, w->rows * w->cols));
         part->bias = reals(c, w->bias, w->rows);
+        part->packed = reals(c, w->packed, w->rows * w->cols);
+        if (w->packed) /* the weights have not changed since they were packed */
+            assert_memory_equal(part->packed, part->data, w->rows * w->cols * sizeof(real));
         part->next = w->next ? part + 1 : NULL;
     }
     return parts;
@@ -304,6 +307,10 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
     now.v_shift = shift_of(c, a->v_shift, a->kv_heads, a);
     now.rotations = reals(c, a->rotations, positions * a->rotary);
     now.slopes = reals(c, a->slopes, a->heads);
+    now.q_gain = reals(c, a->q_gain, a->head_size);
+    now.k_gain = reals(c, a->k_gain, a->head_size);
+    now.d_q_gain = reals(c, a->d_q_gain, a->head_size);
+    now.d_k_gain = reals(c, a->d_k_gain, a->head_size);
     return now;
 }
 
@@ -368,6 +375,22 @@ static void linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_m
     if (begin(c))
         ref->linear_forward(&k, reals(c, y, strided(n, w)), reals(c, x, n * w->cols),
                             matrix(c, w, parts), n, reals(c, residual, strided(n, w)));
+}
+
+/* A copy of the weights, which the reference does not use. */
+static void pack_weights(kvsi_context *c, void *packed, const kvsi_matrix *w)
+{
+    const size_t count = w->rows * w->cols;
+
+    if (begin(c))
+        memcpy(reals(c, packed, count), reals(c, w->data, count), count * sizeof(real));
+}
+
+static size_t packed_bytes(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+{
+    (void)c;
+    (void)n;
+    return w->rows * w->cols * sizeof(real);
 }
 
 static void linear_backward_input(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
@@ -469,6 +492,14 @@ static void gelu_backward(kvsi_context *c, real *d_x, const real *d_y, const rea
     if (begin(c))
         ref->gelu_backward(&k, reals(c, d_x, n * ffn), reals(c, d_y, n * ffn), reals(c, x, n * ffn),
                            n, ffn);
+}
+
+static void scale(kvsi_context *c, real *x, real factor, size_t count)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->scale(&k, reals(c, x, count), factor, count);
 }
 
 static void dropout(kvsi_context *c, real *x, size_t count, const kvsi_dropout *d)
@@ -628,6 +659,7 @@ static const kvsi_ops device_ops = {
     .zero = device_zero,
     .sync = device_sync,
     .workspace_bytes = workspace_bytes,
+    .packed_bytes = packed_bytes,
 #define OPERATION(name, parameters, arguments, work) .name = name,
 #include "kernels/operations.def"
 };

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "support.h"
 
-enum { OPERANDS_MAX = 5 };
+enum { OPERANDS_MAX = 7 };
 
 typedef struct trial {
     kvsi_context c;

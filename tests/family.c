@@ -23,6 +23,11 @@ typedef struct variant {
     .kv_heads = 2, .sliding_window = 9, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
     .sliding_kv_heads = 1
 
+#define YARN                                                                                       \
+    .rope = {.scaling = KVSI_ROPE_YARN, .factor = 4, .original_context = 16, .beta_fast = 4}
+#define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
+#define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
+
 static const variant variants[] = {
     {"none", {.kv_heads = 2}},
     {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
@@ -44,6 +49,18 @@ static const variant variants[] = {
     {"sliding layer", {SHIFT(QKV, CHANNEL, 3), SECOND_LAYER_SLIDES}},
     {"sliding layer, data", {SHIFT(QKV, DATA, 1), ALIBI, SECOND_LAYER_SLIDES}},
     {"bare", {SHIFT(KV, FREE, 1), ALIBI, .no_residual = 1, .no_mlp = 1, .no_norm = 1}},
+    {"head size", {SHIFT(KV, FREE, 1), .kv_heads = 2, .head_size = 20}},
+    {"head size, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .head_size = 20}},
+    {"biases", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1}},
+    {"bias of q, k and v", {SHIFT(QKV, FREE, 2), .qkv_bias = 1}},
+    {"yarn", {SHIFT(KV, FREE, 1), YARN}},
+    {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qk_norm = 1}},
+    {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .qk_norm = 1}},
+    {"multipliers",
+     {SHIFT(KV, FREE, 1), .embedding_scale = 3, .residual_scale = 0.4, .logit_divisor = 0.45}},
+    {"layers without rope", {SHIFT(KV, FREE, 1), .no_rope_layers = 1 << 1, LLAMA3}},
+    {"own base of sliding layers",
+     {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { GUARD = 4096, THREADS = 2 };
 
@@ -90,31 +92,76 @@ real levels_whole(real x, double large)
     return (real)fmax(-large, fmin(large, round((double)x * large / 2)));
 }
 
-/* ---- calling it ---- */
+/* ---- workspace ---- */
 
-kvsi_context levels_context(run *r, const kvsi_ops *ops)
+/* The workspaces of all runs are one private mapping of a file of bytes 0xff.  Mapping it again
+ * restores these bytes, which takes less time than filling some megabytes with them: only the pages
+ * that an operation uses are read. */
+static struct {
+    FILE *file;
+    unsigned char *at;
+    size_t size;
+} filled;
+
+static void enlarge(size_t size)
 {
-    const size_t bytes = ops->workspace_bytes(&r->limits, THREADS);
-    kvsi_context c = {.ops = ops, .threads = THREADS, .workspace_bytes = bytes};
+    unsigned char bytes[1 << 16];
 
-    c.workspace = levels_hold(r, bytes + GUARD);
-    memset(c.workspace, 0xff, bytes + GUARD);
-    return c;
+    memset(bytes, 0xff, sizeof bytes);
+    if (!filled.file)
+        filled.file = tmpfile();
+    assert_non_null(filled.file);
+    if (filled.at)
+        munmap(filled.at, filled.size);
+    filled.at = NULL;
+    for (; filled.size < size; filled.size += sizeof bytes)
+        assert_int_equal(fwrite(bytes, sizeof bytes, 1, filled.file), 1);
+    assert_int_equal(fflush(filled.file), 0);
 }
 
-static void check_guard(const kvsi_context *c, const char *what)
+/* Bytes at the end of the mapping, aligned as by kvsi_alloc, with a guard on each side. */
+static unsigned char *new_workspace(size_t bytes)
 {
-    for (size_t i = 0; i < GUARD; i++)
+    const size_t used = (bytes + 63) / 64 * 64 + GUARD;
+    void *at;
+
+    if (used + GUARD > filled.size)
+        enlarge(used + GUARD);
+    at = mmap(filled.at, filled.size, PROT_READ | PROT_WRITE,
+              filled.at ? MAP_PRIVATE | MAP_FIXED : MAP_PRIVATE, fileno(filled.file), 0);
+    assert_true(at != MAP_FAILED);
+    filled.at = at;
+    return filled.at + filled.size - used;
+}
+
+static kvsi_context new_context(const run *r, const kvsi_ops *ops)
+{
+    const size_t bytes = ops->workspace_bytes(&r->limits, THREADS);
+
+    return (kvsi_context){.ops = ops,
+                          .threads = THREADS,
+                          .workspace = new_workspace(bytes),
+                          .workspace_bytes = bytes};
+}
+
+static void check_guards(const kvsi_context *c, const char *what)
+{
+    for (size_t i = 0; i < GUARD; i++) {
         if (c->workspace[c->workspace_bytes + i] != 0xff)
             fail_msg("%s: %s wrote to byte %zu behind its workspace of %zu", c->ops->name, what, i,
                      c->workspace_bytes);
+        if (c->workspace[-1 - (ptrdiff_t)i] != 0xff)
+            fail_msg("%s: %s wrote to byte %zu before its workspace", c->ops->name, what, i + 1);
+    }
 }
+
+/* ---- calling it ---- */
 
 void levels_start(run *r, const kvsi_ops *ops, const kvsi_limits *limits)
 {
     *r = (run){.limits = *limits};
     kvsi_random_init(&r->random, 7, KVSI_RANDOM_DATA, 0);
-    r->c = levels_context(r, ops);
+    r->c = new_context(r, ops);
 }
 
 void levels_finish(run *r)
@@ -132,8 +179,7 @@ static double largest_of(const output *o)
     return largest;
 }
 
-static void compare(const char *what, const run *got, const run *want, size_t which,
-                    double tolerance)
+static void compare(const levels_case *c, const run *got, const run *want, size_t which)
 {
     const output *found = &got->outputs[which], *expected = &want->outputs[which];
     const double terms = expected->terms > 0 ? largest_of(&want->outputs[expected->terms - 1]) : 0;
@@ -144,9 +190,9 @@ static void compare(const char *what, const run *got, const run *want, size_t wh
 
         if (expected->gaps && isnan(x) && isnan(y))
             continue;
-        if (!(fabs(x - y) <= tolerance * largest))
+        if (!(fabs(x - y) <= c->tolerance * largest))
             fail_msg("%s: %s: %s[%zu] is %.9g, the reference has %.9g; the largest is %.9g",
-                     got->c.ops->name, what, expected->name, i, x, y, largest);
+                     got->c.ops->name, c->what, expected->name, i, x, y, largest);
     }
 }
 
@@ -164,91 +210,93 @@ size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX])
     return count;
 }
 
-void levels_check_in(kvsi_precision precision, double tolerance, levels_operation *call,
-                     const void *asked, const kvsi_limits *limits, const char *what)
+/* Calls the operation at one level; `kept` is what the reference's call has kept. */
+static void perform(run *r, const kvsi_ops *ops, const levels_case *c, void *kept)
 {
-    const kvsi_ops *levels[LEVELS_MAX];
-    const size_t count = levels_fast(levels);
-    run want, got;
-
-    levels_start(&want, &kvsi_reference_ops, limits);
-    want.c.precision = precision;
-    call(&want, asked);
-    check_guard(&want.c, what);
-    for (size_t i = 0; i < count; i++) {
-        levels_start(&got, levels[i], limits);
-        got.c.precision = precision;
-        call(&got, asked);
-        check_guard(&got.c, what);
-        assert_int_equal(got.count, want.count);
-        for (size_t k = 0; k < want.count; k++)
-            compare(what, &got, &want, k, tolerance);
-        levels_finish(&got);
-    }
-    levels_finish(&want);
-}
-
-void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
-                  const char *what)
-{
-    levels_check_in(KVSI_PRECISION_F32, LEVELS_TOLERANCE, call, asked, limits, what);
+    levels_start(r, ops, &c->limits);
+    r->c.precision = c->precision;
+    r->kept = kept;
+    c->call(r, c->asked);
+    check_guards(&r->c, c->what);
 }
 
 /* ---- AMX ---- */
 
 #ifdef KVSI_HAVE_AMX
-extern const kvsi_ops kvsi_amx_ops, kvsi_amx_emulated_ops;
+extern const kvsi_ops kvsi_amx_ops;
 
-static int usable(const char *name)
+static int usable(const char *level)
 {
     const kvsi_ops *ops;
 
-    return kvsi_ops_find(&ops, name, NULL) == KVS_OK;
+    return kvsi_ops_find(&ops, level, NULL) == KVS_OK;
 }
 
-void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
-                        const kvsi_limits *limits, const char *what)
+static void say_once(const char *text)
 {
-    enum { TRAPPED_MAX = 50000 }; /* trapped instructions are slow */
+    static int printed;
+
+    if (!printed++)
+        printf("%s\n", text);
+}
+
+/* Asserts that level amx has the bits of `want`, a run of amx-emulated. */
+static void compare_amx(const levels_case *c, const run *want)
+{
     const int hardware = usable("amx");
-    run want, got;
+    run got;
 
-    if (!hardware && limits->tokens * limits->dim * limits->ffn > TRAPPED_MAX)
-        return;
     if (!hardware && (!usable("avx512") || !amx_trap_start())) {
-        static int printed;
-
-        if (!printed++)
-            printf("not applicable: no AMX\n");
+        say_once("not applicable: no AMX");
         return;
     }
-    levels_start(&want, &kvsi_amx_emulated_ops, limits);
-    want.c.precision = precision;
-    call(&want, asked);
-    levels_start(&got, &kvsi_amx_ops, limits);
-    got.c.precision = precision;
-    call(&got, asked);
+    if (!hardware)
+        say_once("not applicable: no AMX; its instructions are trapped");
+    perform(&got, &kvsi_amx_ops, c, want->kept);
     if (!hardware)
         amx_trap_stop();
-    for (size_t k = 0; k < want.count; k++)
-        for (size_t i = 0; i < want.outputs[k].count; i++) {
-            const real *x = &got.outputs[k].values[i], *y = &want.outputs[k].values[i];
+    for (size_t k = 0; k < want->count; k++)
+        for (size_t i = 0; i < want->outputs[k].count; i++) {
+            const real *x = &got.outputs[k].values[i], *y = &want->outputs[k].values[i];
 
             if (!(isnan(*x) && isnan(*y)) && memcmp(x, y, sizeof *x) != 0)
-                fail_msg("%s: %s[%zu] is %a with amx, %a with amx-emulated", what,
-                         want.outputs[k].name, i, (double)*x, (double)*y);
+                fail_msg("%s: %s[%zu] is %a with amx, %a with amx-emulated", c->what,
+                         want->outputs[k].name, i, (double)*x, (double)*y);
         }
     levels_finish(&got);
-    levels_finish(&want);
 }
 #else
-void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
-                        const kvsi_limits *limits, const char *what)
+static void compare_amx(const levels_case *c, const run *want)
 {
-    (void)precision;
-    (void)call;
-    (void)asked;
-    (void)limits;
-    (void)what;
+    (void)c;
+    (void)want;
 }
 #endif
+
+/* ---- every level ---- */
+
+static int is_emulated(const kvsi_ops *ops)
+{
+    return strcmp(ops->name, "amx-emulated") == 0;
+}
+
+void levels_check(const levels_case *c)
+{
+    const kvsi_ops *levels[LEVELS_MAX];
+    const size_t count = levels_fast(levels);
+    run want, got;
+
+    perform(&want, &kvsi_reference_ops, c, NULL);
+    for (size_t i = 0; i < count; i++) {
+        if (is_emulated(levels[i]) && !c->slow)
+            continue;
+        perform(&got, levels[i], c, want.kept);
+        assert_int_equal(got.count, want.count);
+        for (size_t k = 0; k < want.count; k++)
+            compare(c, &got, &want, k);
+        if (is_emulated(levels[i]))
+            compare_amx(c, &got);
+        levels_finish(&got);
+    }
+    levels_finish(&want);
+}

@@ -26,6 +26,8 @@ typedef struct run {
     void *blocks[BLOCKS_MAX];
     output outputs[OUTPUTS_MAX];
     size_t held, count; /* of blocks, of outputs */
+    void *kept; /* one of the blocks that the operation has set at the reference: the operation gets
+                it at every level, to compute it once */
 } run;
 
 /* ---- memory of an operation ---- */
@@ -56,22 +58,26 @@ typedef void levels_operation(run *r, const void *asked); /* asked: the shape */
  * of random sign. */
 #define LEVELS_TOLERANCE 2e-5
 
-void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
-                  const char *what);
-/* The same for contexts of another precision. */
-void levels_check_in(kvsi_precision precision, double tolerance, levels_operation *call,
-                     const void *asked, const kvsi_limits *limits, const char *what);
+/* One comparison of all levels. */
+typedef struct levels_case {
+    levels_operation *call;
+    const void *asked;
+    const char *what; /* for messages */
+    kvsi_limits limits;
+    kvsi_precision precision;
+    double tolerance;
+    /* The levels with tiles too, where they are slow: amx-emulated, and amx on processors without
+     * AMX, with its instructions trapped (amx_trap.h).  amx must have the bits of amx-emulated. */
+    int slow;
+} levels_case;
 
-/* Asserts that level amx has the bits of amx-emulated: on the hardware, or, with AVX-512, with
- * AMX's instructions trapped (amx_trap.h). */
-void levels_compare_amx(kvsi_precision precision, levels_operation *call, const void *asked,
-                        const kvsi_limits *limits, const char *what);
+void levels_check(const levels_case *c);
 
 /* Every level except the reference that this processor can run; returns how many. */
 size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX]);
 
-/* The workspace has exactly workspace_bytes(), filled with NaN, followed by a guard. */
-kvsi_context levels_context(run *r, const kvsi_ops *ops);
+/* The workspace has exactly workspace_bytes(), filled with NaN, between two guards.  All runs have
+ * the same one: a call must end before the next run starts. */
 void levels_start(run *r, const kvsi_ops *ops, const kvsi_limits *limits);
 void levels_finish(run *r);
 

@@ -20,6 +20,14 @@
 #define KVSI_TESTS_DIR "tests"
 #endif
 
+/* 1 with the address sanitizer, which makes tests about ten times slower.  It looks for wrong
+ * accesses: such a build has every kind of call and of shape, but fewer repetitions of each. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SUPPORT_SANITIZED = 1 };
+#else
+enum { SUPPORT_SANITIZED = 0 };
+#endif
+
 /* ---- numbers ---- */
 
 /* The largest difference, relative to the largest expected value (absolute if all of those are 0);
@@ -45,11 +53,15 @@ int support_dir_teardown(void **state);
 
 /* ---- models ---- */
 
-/* Name of the index-th CPU level that this machine can run, NULL past the end. */
+/* Name of the index-th CPU level that this machine can run, NULL past the end.  Without
+ * amx-emulated, which is slow: tests of kernels and test_goldens have it.  With the address
+ * sanitizer only the best level and the reference. */
 const char *support_level(size_t index);
 
 /* Two threads. */
 kvs_runtime *support_runtime(const char *level);
+/* In exact mode, with the best level. */
+kvs_runtime *support_exact_runtime(void);
 
 /* A test sets only the relevant members of a configuration; this sets the others: two layers of
  * four heads, the given sizes, and the library's defaults. */

@@ -5,6 +5,7 @@ static void test_create(void **state)
 {
     kvs_runtime *rt;
     kvs_runtime_options options;
+    int usable;
 
     (void)state;
     expect_needed(out, kvs_runtime_create(NULL, NULL, &err));
@@ -27,10 +28,23 @@ static void test_create(void **state)
     expect_ok(kvs_runtime_create(&rt, &options, &err));
     assert_int_equal(kvs_runtime_threads(rt), 2);
     kvs_runtime_free(rt);
-    options.cpu_level = "baseline";
+    options.precision = "fp8";
+    expect_no_handle(rt, KVS_E_INVALID, "unknown precision 'fp8', expected f32 or bf16",
+                     kvs_runtime_create(&rt, &options, &err));
+    options.precision = "bf16";
     expect_ok(kvs_runtime_create(&rt, &options, &err));
-    assert_string_equal(kvs_runtime_cpu_level(rt), "baseline");
     kvs_runtime_free(rt);
+    for (size_t i = 0; kvs_cpu_level_name(i, &usable); i++) { /* the levels of this build */
+        options.cpu_level = kvs_cpu_level_name(i, NULL);
+        if (!usable) {
+            expect_no_handle(rt, KVS_E_UNSUPPORTED, options.cpu_level,
+                             kvs_runtime_create(&rt, &options, &err));
+            continue;
+        }
+        expect_ok(kvs_runtime_create(&rt, &options, &err));
+        assert_string_equal(kvs_runtime_cpu_level(rt), options.cpu_level);
+        kvs_runtime_free(rt);
+    }
 }
 
 static void test_options(void **state)

@@ -98,7 +98,7 @@ convert with without -t none
 refused 2 "the tokenizer has 260 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
 refused 2 "does not support a tokenizer" plain x.bin -t tokenizer.json
 
-# Ids of special tokens, the chat template and all tokenizer files are kept unchanged.
+# Ids of special tokens, the chat template and all tokenizer files but the class are kept unchanged.
 cp -r with hub
 sed -i 's/"eos_token_id": null/"eos_token_id": [7, 3, 9, 11], "pad_token_id": 5/; s/"bos_token_id": null/"bos_token_id": 4/' \
     hub/config.json
@@ -136,6 +136,13 @@ rm hub/tokenization_own.py
 convert hub hub-out --overwrite
 grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' hub-out/tokenizer_config.json ||
     fail "a tokenizer class without its file"
+for settings in '{"tokenizer_class": "LlamaTokenizer", "model_max_length": 7}' '{"model_max_length": 7}'; do
+    echo "$settings" >hub/tokenizer_config.json # transformers 5 changes what such a class reads
+    convert hub hub-out --overwrite
+    tr -d ' \n' <hub-out/tokenizer_config.json >settings
+    grep -q '"model_max_length":7' settings && grep -q '"tokenizer_class":"PreTrainedTokenizerFast"' settings ||
+        fail "tokenizer class: $(cat settings)"
+done
 convert hub hub-other -t tokenizer.json # ids of the input do not apply to another tokenizer
 [[ ! -e hub-other/generation_config.json && ! -e hub-other/chat_template.jinja ]] ||
     fail "files of the old tokenizer were copied"

@@ -46,6 +46,19 @@ diff <(grep -i perplexity ppl.bin) <(grep -i perplexity ppl.gguf) || fail "perpl
 "$KVSHIFT" inspect --check tuned >out
 grep -q '^  shift  *kv$' out || fail "no shift in the tuned model: $(cat out)"
 
+# A shift that is added to a model of any family learns: the same sequences in every step, and only
+# the shift changes.
+loss_of_step() { sed -n "s/.*\"step\":$1,.*\"loss\":\([0-9.]*\).*/\1/p" shifted/train.jsonl; }
+for family in llama-bias mistral qwen2-swa qwen3 granite smollm3 phi3-longrope; do
+    [[ -d $data/zoo/$family ]] || continue
+    rm -rf shifted
+    "$KVSHIFT" train --init-from "$data/zoo/$family" --retrofit kv --only-shift --task ngram \
+        --alphabet 40 --answers 40 --pairs 64 --batch 64 --steps 20 --lr 1e-2 --warmup 1 --quiet \
+        --out shifted >/dev/null
+    awk "BEGIN { exit !($(loss_of_step 20) < 0.99 * $(loss_of_step 1)) }" ||
+        fail "$family: the loss is $(loss_of_step 1) before and $(loss_of_step 20) after 20 steps"
+done
+
 # Text generation with the tokenizer of another program.
 if command -v python3 >/dev/null && [[ -d $data/stories15M && -d $data/tokenizer-llama2 ]]; then
     python3 - "$KVSHIFT" "$data" <<'PYTHON' || fail "stories15M generates a different continuation"

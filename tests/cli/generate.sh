@@ -34,6 +34,14 @@ cmp empty out || fail "an empty prompt does not start from BOS"
 # An f16 KV cache changes the logits slightly; here the text stays the same.
 "$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --kv-cache f16 >halves
 cmp option halves || fail "an f16 KV cache gives a different text"
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --precision bf16 --json >rounded
+! cmp -s <("$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --json) rounded ||
+    fail "--precision bf16 has the log-probabilities of f32"
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --precision bf16 --exact --json >exact
+cmp rounded exact || fail "--exact changes --precision bf16"
+"$KVSHIFT" generate -m run -p 'the cat' --precision fp8 2>out && fail "precision fp8 is accepted"
+grep -q "'--precision'.*f32 or bf16.*'fp8'" out && [[ $(wc -l <out) == 1 ]] ||
+    fail "precision fp8 is refused with: $(cat out)"
 "$KVSHIFT" generate -m run -p 'the cat' --kv-cache bf16 2>out && fail "a bf16 KV cache is accepted"
 grep -q "'--kv-cache'.*f32.*f16" out || fail "bf16 is refused with: $(cat out)"
 

@@ -49,7 +49,7 @@ run
 grep -q '^usage: ' "$work/err" || fail "no command prints no usage"
 
 # Defaults are shown and do not depend on other options.
-run train --dim 64 --help
+run train --dim 64 --help all
 grep -q -- '--dim N .*(default: 128)' "$work/out" || fail "the default of --dim is not shown"
 tr -s ' \n' ' ' <"$work/out" | grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' || fail "no shifts are shown"
 grep -q -- '--positions NAME .*rope, alibi, learned or none' "$work/out" || fail "no positions"

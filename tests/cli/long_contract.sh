@@ -28,7 +28,7 @@ fi
 kvshift() { "$KVSHIFT" "$@"; }
 
 # The names of all options in a help text.
-options() { kvshift "$@" --help | grep -oE '(^|[ ,])--[a-z][a-z0-9-]*' | tr -d ' ,' | sort -u | paste -sd ' ' | fold -s -w 100; }
+options() { kvshift "$@" --help all | grep -oE '(^|[ ,])--[a-z][a-z0-9-]*' | tr -d ' ,' | sort -u | paste -sd ' ' | fold -s -w 100; }
 
 # The names of all keys in JSON files.
 keys() { grep -ohE '"[A-Za-z_0-9.-]+" ?:' "$@" | tr -d '": ' | sort -u | paste -sd ' ' | fold -s -w 100; }

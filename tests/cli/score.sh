@@ -95,6 +95,18 @@ grep -q "71 tokens, the model takes at most 65" <(echo \
     "{\"ids\": [$(seq -s, 1 70)], \"continuation_ids\": [1]}" | "$KVSHIFT" score -m run 2>&1) ||
     fail "the error for a long input does not contain its length"
 
+# --truncate scores the last 65 tokens; a continuation longer than the model is refused.
+seq -s, 1 200 >many
+"$KVSHIFT" score -m run --truncate --ids "$(cat many)" --continuation-ids 7,8,9 >out
+"$KVSHIFT" score -m run --truncate --ids "$(seq -s, 139 200)" --continuation-ids 7,8,9 >again
+"$KVSHIFT" score -m run --ids "$(seq -s, 139 200)" --continuation-ids 7,8,9 >plain
+check "
+again, plain = json.load(open('again')), json.load(open('plain'))
+assert o[0].pop('dropped') == 138 and again.pop('dropped') == 0 and o[0] == again == plain
+assert o[0]['context_tokens'] == 62 and o[0]['tokens'] == 3"
+"$KVSHIFT" score -m run --truncate --ids 1 --continuation-ids "$(seq -s, 1 64)" >/dev/null ||
+    fail "a continuation of all tokens that the model takes is refused"
+
 # Perplexity of several files, and of a corpus's validation split.
 "$KVSHIFT" ppl -m run small.txt small.txt --json --quiet >two.json
 "$KVSHIFT" ppl -m run small.txt --json --quiet >one.json
@@ -125,6 +137,8 @@ refused 2 "needs '--continuation-ids'" score -m run --ids 1
 refused 2 "the context is empty" score -m run --continuation-ids 1
 refused 2 "neither BOS nor EOS" score -m run -t bytes --continuation a
 refused 1 "nowhere" score -m run --file nowhere
+refused 1 "the continuation has 65 tokens, expected at most 64" \
+    score -m run --truncate --ids 1 --continuation-ids "$(seq -s, 1 65)"
 refused 2 "expected FILE" ppl -m run
 refused 2 "found both" ppl -m run text.txt --data corpus
 refused 1 "nowhere" ppl -m run --data nowhere

@@ -377,7 +377,7 @@ static void help_lists_the_options(void **state)
 
     (void)state;
     assert_int_equal(parse(NULL), KVS_OK);
-    kvsi_options_help(&text, &command, &values);
+    kvsi_options_help(&text, &command, &values, KVSI_HELP_ALL, 90);
     at = text.data;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         at = strstr(at, order[i]);

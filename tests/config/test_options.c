@@ -309,7 +309,7 @@ static void help_shows_the_table(void **state)
 
     (void)state;
     parse(&command, NULL);
-    kvsi_options_help(&text, &command, &values);
+    kvsi_options_help(&text, &command, &values, KVSI_HELP_ALL, 90);
     assert_int_equal(kvsi_text_check(&text, &err), KVS_OK);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!strstr(text.data, parts[i]))
@@ -329,11 +329,50 @@ static void long_help_is_wrapped(void **state)
     kvsi_text text = {0};
 
     (void)state;
-    kvsi_options_help(&text, &one, &values);
+    kvsi_options_help(&text, &one, &values, KVSI_HELP_ALL, 90);
     for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 90);
     assert_non_null(strstr(text.data, "-name\n                          one two"));
     assert_non_null(strstr(text.data, "twenty\n"));
+    kvsi_text_release(&text);
+}
+
+static void too_many_options_are_refused(void **state)
+{
+    static kvsi_setting many[KVSI_OPTIONS_MAX + 1];
+    const kvsi_command_options crowded = {.command = "kvshift try", .tables = KVSI_OPTIONS(many)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        many[i] = (kvsi_setting){ROW("quiet", KVSI_SETTING_FLAG, quiet), .help = "say nothing"};
+    assert_int_equal(kvsi_options_set_defaults(&crowded, &values, sizeof values, &err),
+                     KVS_E_LIMIT);
+    assert_string_equal(err.message, "'kvshift try' has 193 options, at most 192 are allowed");
+}
+
+/* Lines of the source are joined; lines that start with a space are not. */
+static void paragraphs_are_filled(void **state)
+{
+    const kvsi_setting row[] = {{ROW("quiet", KVSI_SETTING_FLAG, quiet), .help = "say nothing"}};
+    const kvsi_command_options one = {
+        .command = "kvshift try",
+        .purpose = "Tries things.",
+        .notes = "A first line that is too long for thirty columns,\nand a second (with brackets), "
+                 "and\nmore.\n\n  kvshift try --quiet\n  kvshift try\n\nThe end.",
+        .tables = KVSI_OPTIONS(row)};
+    kvsi_text text = {0};
+
+    (void)state;
+    kvsi_options_help(&text, &one, &values, KVSI_HELP_ALL, 30);
+    assert_non_null(strstr(text.data, "\nA first line that is too long\n"
+                                      "for thirty columns, and a\n"
+                                      "second (with brackets), and\n"
+                                      "more.\n"
+                                      "\n"
+                                      "  kvshift try --quiet\n"
+                                      "  kvshift try\n"
+                                      "\n"
+                                      "The end.\n"));
     kvsi_text_release(&text);
 }
 
@@ -359,6 +398,8 @@ int main(void)
         cmocka_unit_test(help_is_had_on_any_line),
         cmocka_unit_test(help_shows_the_table),
         cmocka_unit_test(long_help_is_wrapped),
+        cmocka_unit_test(too_many_options_are_refused),
+        cmocka_unit_test(paragraphs_are_filled),
     };
 
     return cmocka_run_group_tests(tests, NULL, release);

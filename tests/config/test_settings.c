@@ -261,7 +261,7 @@ static void every_row_is_in_the_help(void **state)
 
     (void)state;
     set_defaults(&s);
-    kvsi_options_help(&raw, &kvsi_train_command, &s);
+    kvsi_options_help(&raw, &kvsi_train_command, &s, KVSI_HELP_ALL, 90);
     for (const char *c = raw.data; *c; c++) {
         const int is_blank = *c == ' ' || *c == '\n';
 
@@ -353,6 +353,8 @@ static const struct {
     {"slopes", "positions", "alibi"},
     {"sliding-layers", "sliding-window", "8"},
     {"sliding-layers", "layers", "4"},
+    {"no-rope-layers", "layers", "4"},
+    {"sliding-rope-base", "sliding-window", "8"},
     {"sliding-heads", "sliding-window", "8"},
     {"sliding-kv-heads", "sliding-window", "8"},
     {"accumulate", "batch", "4"},

@@ -461,7 +461,7 @@ static void baichuan(void **state)
                             "tensor 'model.layers.0.self_attn.W_pack.weight' has 64 rows, "
                             "config.json needs 48");
     expect_baichuan_refusal(f, "config.json", "\"conv_window\"", "\"canv_window\"",
-                            "found 'baichuan_m1'");
+                            "models of type 'baichuan_m1' are not supported");
     expect_baichuan_refusal(f, "model.safetensors",
                             "conv_k\":{\"dtype\":\"BF16\",\"shape\":[1,1,2,1,2]",
                             "conv_k\":{\"dtype\":\"BF16\",\"shape\":[1,2,1,1,2]",

@@ -1,12 +1,18 @@
-/* Run folders as read by reports: train.jsonl and result.json. */
+/* Run folders as read by reports: train.jsonl, result.json and benchmarks.jsonl. */
 #include "base/files.h"
 #include "fuzz.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <string.h>
 
-static const char *const names[] = {"a/train.jsonl", "a/result.json", "b/train.jsonl",
-                                    "b/result.json", NULL};
+enum { FILES = 3 }; /* of a run */
+static const char *const names[] = {"a/train.jsonl",
+                                    "a/result.json",
+                                    "a/benchmarks.jsonl",
+                                    "b/train.jsonl",
+                                    "b/result.json",
+                                    "b/benchmarks.jsonl",
+                                    NULL};
 static const char *const dirs[] = {"a", "b"};
 
 static kvs_status report_on(size_t count, kvs_err *err)
@@ -47,6 +53,9 @@ static void pack_run(kvsi_text *input, size_t index, const char *shift, const ch
 {
     static const char result[] = "{\"steps\": 3, \"final_loss\": 0.5, \"final_accuracy\": null, "
                                  "\"step_at_99\": 2, \"seconds\": 1.5, \"tokens\": 9}";
+    static const char benchmarks[] =
+        "{\"step\": 2, \"scores\": [{\"task\": \"arc_easy\", \"metric\": \"acc\", \"value\": 0.25, "
+        "\"error\": null, \"documents\": 4}]}\n";
     kvsi_text log = {0};
 
     kvsi_text_format(&log, settings, shift, task);
@@ -55,8 +64,9 @@ static void pack_run(kvsi_text *input, size_t index, const char *shift, const ch
                          "{\"step\": %d, \"loss\": 1.5, \"accuracy\": 0.5, \"tokens\": 3, "
                          "\"seconds\": 0.01, \"eval_loss\": %d.25}\n",
                          step, 4 - step);
-    fuzz_pack(input, names[2 * index], log.data, log.length);
-    fuzz_pack(input, names[2 * index + 1], result, strlen(result));
+    fuzz_pack(input, names[FILES * index], log.data, log.length);
+    fuzz_pack(input, names[FILES * index + 1], result, strlen(result));
+    fuzz_pack(input, names[FILES * index + 2], benchmarks, strlen(benchmarks));
     kvsi_text_release(&log);
 }
 

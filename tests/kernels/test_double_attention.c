@@ -29,7 +29,7 @@ typedef struct shifting {
 typedef struct setting {
     const char *name;
     size_t rotary;
-    int sloped;
+    int sloped, normed;
     size_t sliding_window;
     double dropout;
 } setting;
@@ -39,6 +39,12 @@ static const setting settings[] = {
     {.name = "rotated", .rotary = HEAD_SIZE},
     {.name = "half rotated", .rotary = HEAD_SIZE / 2},
     {.name = "sloped", .sloped = 1},
+    {.name = "normed", .normed = 1},
+    {.name = "normed, rotated, window of 2, dropout",
+     .normed = 1,
+     .rotary = HEAD_SIZE,
+     .sliding_window = 2,
+     .dropout = 0.4},
     {.name = "window of 2", .sliding_window = 2},
     {.name = "window of 100", .sliding_window = 100},
     {.name = "dropout", .dropout = 0.4},
@@ -83,7 +89,8 @@ static void set_shifts(kvsi_attention *a, const trial *t, const shifting *s)
 
 typedef struct question {
     const shifting *shifting;
-    kvsi_attention attention; /* without the shifts */
+    kvsi_attention attention; /* without the shifts and gains */
+    int normed;
 } question;
 
 /* The shifts point into the trial's memory, which exists only now. */
@@ -93,6 +100,12 @@ static kvsi_attention attention_of(const trial *t)
     kvsi_attention a = asked->attention;
 
     set_shifts(&a, t, asked->shifting);
+    if (asked->normed) {
+        a.q_gain = t->x[5];
+        a.d_q_gain = t->d_x[5];
+        a.k_gain = t->x[6];
+        a.d_k_gain = t->d_x[6];
+    }
     return a;
 }
 
@@ -135,7 +148,9 @@ static question ask(const shifting *s, const setting *with, real *rotations)
                        .dropout = {.rate = with->dropout, .seed = 3, .index = 4},
                        .sequences = ARRAY_SIZE(ragged),
                        .spans = ragged,
-                       .tokens = TOKENS}};
+                       .norm_eps = 0.01,
+                       .tokens = TOKENS},
+                      with->normed};
 }
 
 /* Clamped parameters inside and outside the range, far from its edges, where the slope jumps. */
@@ -161,13 +176,16 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 .ffn = 1,
                                 .vocab = 1,
                                 .shift_params = numbers,
+                                .qk_norm = with->normed,
                                 .training = 1};
     operation o = {.outputs = TOKENS * HEADS * HEAD_SIZE,
                    .operands = {{"qkv", TOKENS * (HEADS + 2 * KV_HEADS) * HEAD_SIZE, OVERWRITES},
                                 {"q_shift", 0, ADDS},
                                 {"k_shift", 0, ADDS},
                                 {"v_shift", 0, ADDS},
-                                {"gates", 0, OVERWRITES}},
+                                {"gates", 0, OVERWRITES},
+                                {"q_gain", with->normed ? HEAD_SIZE : 0, ADDS},
+                                {"k_gain", with->normed ? HEAD_SIZE : 0, ADDS}},
                    .forward = attention_forward,
                    .backward = attention_backward};
     trial t = differences_start(&limits, seed);

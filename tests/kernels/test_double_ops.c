@@ -62,14 +62,14 @@ static void layer_norm_backward(trial *t)
 
 static void linear_forward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0, 0, NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0, 0, NULL, NULL};
 
     op->linear_forward(&t->c, t->y, t->x[0], &w, N, NULL);
 }
 
 static void linear_backward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0, 0, NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0, 0, NULL, NULL};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 0);
     op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
@@ -77,14 +77,14 @@ static void linear_backward(trial *t)
 
 static void residual_forward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0, 0, NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0, 0, NULL, NULL};
 
     op->linear_forward(&t->c, t->y, t->x[0], &w, N, t->x[3]);
 }
 
 static void residual_backward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0, 0, NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0, 0, NULL, NULL};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 1);
     op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
@@ -125,6 +125,18 @@ static void dropout_backward(trial *t)
     op->dropout(&t->c, t->d_x[0], N * DIM, &third);
 }
 
+static void scale_forward(trial *t)
+{
+    memcpy(t->y, t->x[0], N * DIM * sizeof *t->y);
+    op->scale(&t->c, t->y, 0.75, N * DIM);
+}
+
+static void scale_backward(trial *t)
+{
+    memcpy(t->d_x[0], t->d_y, N * DIM * sizeof *t->d_y);
+    op->scale(&t->c, t->d_x[0], 0.75, N * DIM);
+}
+
 static void unit_rows_forward(trial *t)
 {
     op->unit_rows_forward(&t->c, t->y, t->x[0], ROWS, DIM);
@@ -159,6 +171,7 @@ static const operation operations[] = {
     {"swiglu", N *FFN, {{"gate_up", N * 2 * FFN, OVERWRITES}}, swiglu_forward, swiglu_backward},
     {"gelu", N *FFN, {{"x", N *FFN, OVERWRITES}}, gelu_forward, gelu_backward},
     {"dropout", N *DIM, {{"x", N *DIM, OVERWRITES}}, dropout_forward, dropout_backward},
+    {"scale", N *DIM, {{"x", N *DIM, OVERWRITES}}, scale_forward, scale_backward},
     {"unit_rows", ROWS *DIM, {{"x", ROWS *DIM, ADDS}}, unit_rows_forward, unit_rows_backward},
 };
 
@@ -196,6 +209,7 @@ static void call_head(trial *t, int with_gradients)
                            NULL,
                            0,
                            0,
+                           NULL,
                            NULL};
     int32_t guesses[HEAD_ROWS];
     const kvsi_head head = {
@@ -265,8 +279,8 @@ static void norms_by_hand(void **state)
 static void linear_by_hand(void **state)
 {
     const real x[] = {3, 4}, w[] = {1, 0, 0, 1, 1, 1}, bias[] = {0.5, 0.25, -7};
-    const kvsi_matrix plain = {KVSI_REAL_TYPE, 3, 2, w, NULL, 0, 0, NULL};
-    const kvsi_matrix biased = {KVSI_REAL_TYPE, 3, 2, w, bias, 0, 0, NULL};
+    const kvsi_matrix plain = {KVSI_REAL_TYPE, 3, 2, w, NULL, 0, 0, NULL, NULL};
+    const kvsi_matrix biased = {KVSI_REAL_TYPE, 3, 2, w, bias, 0, 0, NULL, NULL};
     const real residual[] = {10, 20, 30};
     kvsi_context c = {.ops = op, .threads = 1};
     real y[3];
@@ -344,8 +358,8 @@ static void dropout_by_hand(void **state)
 static void head_by_hand(void **state)
 {
     const real x[] = {7, 1}, w[] = {0, log(2.0), log(5.0)};
-    const kvsi_matrix matrix = {KVSI_REAL_TYPE, 3, 1, w, NULL, 0, 0, NULL};
-    const kvsi_matrix none = {KVSI_REAL_TYPE, 3, 3, NULL, NULL, 0, 0, NULL};
+    const kvsi_matrix matrix = {KVSI_REAL_TYPE, 3, 1, w, NULL, 0, 0, NULL, NULL};
+    const kvsi_matrix none = {KVSI_REAL_TYPE, 3, 3, NULL, NULL, 0, 0, NULL, NULL};
     const int32_t rows[] = {1, 1}, targets[] = {0, 2};
     real losses[2], logits[6], workspace[3], best_logprobs[4];
     int32_t guesses[2], best_ids[4];

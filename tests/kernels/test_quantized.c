@@ -186,11 +186,14 @@ static void the_largest_sums_fit(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
         for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
-            const kvsi_limits limits = limits_of(counts[k], 512, 9);
             request q = requests[i];
 
             q.n = counts[k];
-            levels_check(uniform, &q, &limits, kvsi_dtype_name(q.type));
+            levels_check(&(levels_case){.call = uniform,
+                                        .asked = &q,
+                                        .what = kvsi_dtype_name(q.type),
+                                        .limits = limits_of(counts[k], 512, 9),
+                                        .tolerance = LEVELS_TOLERANCE});
         }
 }
 

@@ -177,6 +177,7 @@ static const struct {
     FIELD(eval_dropout, 1),
     FIELD(recompute, 0),
     FIELD(precision, 1),
+    FIELD(pack_weights, 0),
     FIELD(clip, 1),
     FIELD(seed, 1),
     FIELD(shard, 0),
@@ -186,6 +187,7 @@ static const struct {
     FIELD(checkpoint_every, 0),
     FIELD(keep, 0),
     FIELD(sample_every, 0),
+    FIELD(eval_tasks_every, 0),
 };
 
 enum { TRAIN_FIELDS = sizeof train_fields / sizeof *train_fields };

@@ -146,6 +146,7 @@ typedef struct training {
     kvs_model_config special;
     int recompute, only_shift, deterministic;
     kvsi_precision precision;
+    kvsi_pack_weights pack_weights;
     const char *name;
 } training;
 
@@ -165,6 +166,13 @@ static const training trainings[] = {
      .special = {KV_SHIFT, .body = KVSI_BODY_GPT2},
      .recompute = 1,
      .precision = KVSI_PRECISION_BF16},
+    {.name = "packed weights",
+     .special = {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1, .kv_heads = 2},
+     .pack_weights = KVSI_PACK_YES},
+    {.name = "packed weights, normalised head",
+     .special = {QKV_DATA, .head = KVSI_HEAD_NORMALISED},
+     .recompute = 1,
+     .pack_weights = KVSI_PACK_YES},
 };
 
 static kvs_model_config config_of(const training *t)
@@ -200,6 +208,7 @@ static kvs_train_config train_config(const training *t)
     c.only_shift = t->only_shift;
     c.deterministic = t->deterministic;
     c.precision = t->precision;
+    c.pack_weights = t->pack_weights;
     return c;
 }
 

@@ -5,14 +5,17 @@
 static void matches_pytorch(void **state)
 {
     const golden_limits limits = {.loss = 1e-5, .gradient = 5e-5, .logit = 1e-5};
+    const char *level;
+    int usable;
 
     (void)state;
-    for (size_t l = 0; support_level(l); l++) {
-        kvs_runtime *rt = support_runtime(support_level(l));
+    for (size_t l = 0; (level = kvs_cpu_level_name(l, &usable)); l++)
+        if (usable) {
+            kvs_runtime *rt = support_runtime(level);
 
-        golden_expect_all(rt, &limits);
-        kvs_runtime_free(rt);
-    }
+            golden_expect_all(rt, &limits);
+            kvs_runtime_free(rt);
+        }
 }
 
 int main(void)

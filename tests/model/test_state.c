@@ -11,7 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 19, DIM = 24, CONTEXT = 160, LENGTH = 150 }; /* longer than any block of keys */
+enum {
+    VOCAB = 19,
+    DIM = 24,
+    WIDE = 96,
+    CONTEXT = 160,
+    LENGTH = 150
+}; /* longer than any block of keys */
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest number */
 
@@ -25,7 +31,8 @@ enum {
 };
 
 static const family_scope scope = {
-    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}};
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT},
+    .levels = SUPPORT_SANITIZED ? 1 : 0};
 
 static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special)
 {
@@ -242,8 +249,9 @@ typedef struct first_layer {
     const kvs_model_config *config;
     kvsi_layer_shape shape;
     float *embed, *positions, *gain, *norm_bias;
-    float *q, *k, *v;    /* Llama: [rows, DIM] each */
-    float *qkv, *biases; /* GPT-2: [DIM, qkv_width] and [qkv_width] */
+    float *q, *k, *v;                         /* Llama: [rows, DIM] each */
+    float *qkv, *biases;                      /* GPT-2: [DIM, qkv_width] and [qkv_width] */
+    float *q_bias, *k_bias, *v_bias, *k_norm; /* Llama */
     float *k_shift, *v_shift;
 } first_layer;
 
@@ -265,6 +273,10 @@ static void open_layer(first_layer *l, const kvs_model *model)
         .v = tensor(model, "model.layers.0.self_attn.v_proj.weight"),
         .qkv = tensor(model, "transformer.h.0.attn.c_attn.weight"),
         .biases = tensor(model, "transformer.h.0.attn.c_attn.bias"),
+        .q_bias = tensor(model, "model.layers.0.self_attn.q_proj.bias"),
+        .k_bias = tensor(model, "model.layers.0.self_attn.k_proj.bias"),
+        .v_bias = tensor(model, "model.layers.0.self_attn.v_proj.bias"),
+        .k_norm = tensor(model, "model.layers.0.self_attn.k_norm.weight"),
         .k_shift = tensor(model, gpt2 ? "transformer.h.0.attn.k_shift"
                                       : "model.layers.0.self_attn.k_shift"),
         .v_shift = tensor(model, gpt2 ? "transformer.h.0.attn.v_shift"
@@ -274,8 +286,9 @@ static void open_layer(first_layer *l, const kvs_model *model)
 
 static void close_layer(first_layer *l)
 {
-    float *all[] = {l->embed, l->positions, l->gain,   l->norm_bias, l->q,      l->k,
-                    l->v,     l->qkv,       l->biases, l->k_shift,   l->v_shift};
+    float *all[] = {l->embed,   l->positions, l->gain,   l->norm_bias, l->q,
+                    l->k,       l->v,         l->qkv,    l->biases,    l->k_shift,
+                    l->v_shift, l->q_bias,    l->k_bias, l->v_bias,    l->k_norm};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         kvsi_free(all[i]);
@@ -284,10 +297,11 @@ static void close_layer(first_layer *l)
 /* The input of the layer's projections, from the definition: token and position, normalised. */
 static void layer_input(double *x, const first_layer *l, int32_t id, size_t position)
 {
+    const double scale = l->config->embedding_scale > 0 ? l->config->embedding_scale : 1;
     double mean = 0, squares = 0;
 
     for (size_t i = 0; i < DIM; i++) {
-        x[i] = (double)l->embed[(size_t)id * DIM + i];
+        x[i] = scale * (double)l->embed[(size_t)id * DIM + i];
         if (l->positions)
             x[i] += (double)l->positions[position * DIM + i];
         mean += l->norm_bias ? x[i] / DIM : 0; /* RMSNorm leaves it in */
@@ -306,14 +320,15 @@ static size_t raw_projection(real *out, const first_layer *l, char target, int32
                              size_t position)
 {
     const size_t kv_row = l->shape.kv_heads * l->shape.head_size;
-    const size_t rows = target == 'q' ? DIM : kv_row;
-    const size_t first = target == 'q' ? 0 : target == 'k' ? DIM : DIM + kv_row;
+    const size_t q_row = l->shape.q_width, rows = target == 'q' ? q_row : kv_row;
+    const size_t first = target == 'q' ? 0 : target == 'k' ? q_row : q_row + kv_row;
     const float *w = target == 'q' ? l->q : target == 'k' ? l->k : l->v;
+    const float *bias = target == 'q' ? l->q_bias : target == 'k' ? l->k_bias : l->v_bias;
     double x[DIM];
 
     layer_input(x, l, id, position);
     for (size_t r = 0; r < rows; r++) {
-        double sum = l->biases ? (double)l->biases[first + r] : 0;
+        double sum = l->biases ? (double)l->biases[first + r] : bias ? (double)bias[r] : 0;
 
         for (size_t i = 0; i < DIM; i++)
             sum += x[i] * (double)(w ? w[r * DIM + i] : l->qkv[i * l->shape.qkv_width + first + r]);
@@ -329,7 +344,7 @@ static void check_tail(const first_layer *l, kvsi_context c, const real *tail, c
     const size_t window = l->config->shift.window;
 
     for (size_t j = 0; tail && j < window; j++) {
-        real expected[DIM], found[DIM];
+        real expected[WIDE], found[WIDE];
         const size_t row = raw_projection(expected, l, target, ids[0], 0);
 
         if (length + j >= window)
@@ -350,7 +365,7 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
     const kvsi_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t size = l->shape.head_size, count = form->params(shift->window, size);
-    real numbers[KVSI_TAPS_MAX * DIM], taps[KVSI_TAPS_MAX * DIM];
+    real numbers[KVSI_TAPS_MAX * WIDE], taps[KVSI_TAPS_MAX * WIDE];
     double logit = 0;
 
     if (form->taps) {
@@ -366,6 +381,22 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
         out[i] = (real)(1 - 1 / (1 + exp(-logit)));
 }
 
+/* RMSNorm of one head, if the layer has it, and the scale of rotated vectors. */
+static void finish_key(real *row, const first_layer *l)
+{
+    const size_t size = l->shape.head_size;
+    const double yarn = 0.1 * log(4) + 1; /* factor 4 */
+    double squares = 0;
+
+    for (size_t i = 0; i < size; i++)
+        squares += (double)row[i] * (double)row[i];
+    for (size_t i = 0; l->k_norm && i < size; i++)
+        row[i] = (real)((double)row[i] / sqrt(squares / (double)size + l->config->norm_eps) *
+                        (double)l->k_norm[i]);
+    for (size_t i = 0; l->config->rope.scaling == KVSI_ROPE_YARN && i < size; i++)
+        row[i] = (real)((double)row[i] * yarn);
+}
+
 /* The cache of the first token: its raw row times the current tap, because there is no token before
  * it and position 0 does not rotate. */
 static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_span *span,
@@ -374,7 +405,7 @@ static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_s
     const size_t size = l->shape.head_size;
     const real *cache = target == 'k' ? span->k : span->v;
     const int shifted = (l->config->shift.targets & (unsigned)(target == 'k' ? K : V)) != 0;
-    real expected[DIM], found[DIM], taps[DIM];
+    real expected[WIDE], found[WIDE], taps[WIDE];
     double x[DIM];
 
     layer_input(x, l, id, 0);
@@ -384,6 +415,8 @@ static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_s
             current_taps(taps, l, target == 'k' ? l->k_shift : l->v_shift, h, x);
         for (size_t i = 0; shifted && i < size; i++)
             expected[h * size + i] *= taps[i];
+        if (target == 'k')
+            finish_key(expected + h * size, l);
         c.ops->download(&c, found, cache + h * span->capacity * size, size * sizeof *found);
         c.ops->sync(&c);
         support_expect_close(found, expected + h * size, size, LIMIT, "%s: first %c of head %zu",
