@@ -62,3 +62,8 @@ foreach(dir LIBDIR INCLUDEDIR)
 endforeach()
 configure_file(cmake/kvshift.pc.in generated/kvshift.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/kvshift.pc DESTINATION ${pc_dir})
+
+# Man pages and completion scripts are printed by the command, so it must run on this machine.
+if(NOT CMAKE_CROSSCOMPILING)
+    include(cmake/manual.cmake)
+endif()

@@ -1,6 +1,6 @@
 # The library, shared and static from the same objects, and the command.
 
-set(layers base config parallel kernels kernels/ref model formats tokenizer convert data data/tasks run train train/zero infer eval bench theory lens report repro)
+set(layers base config parallel kernels kernels/ref model formats tokenizer chat convert data data/tasks run train train/zero infer eval eval/tasks bench theory lens report repro)
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
@@ -8,10 +8,12 @@ file(GLOB command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/cli/*.c ${PROJECT_SOURCE_DIR}/src/cli/options/*.c)
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
-# drawing of weights and, below, the kernels of each processor level.
+# drawing of weights, the tokens and bootstraps of evaluations and, below, the kernels of each
+# processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
 list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
-     ${PROJECT_SOURCE_DIR}/src/model/init.c)
+     ${PROJECT_SOURCE_DIR}/src/model/init.c ${PROJECT_SOURCE_DIR}/src/eval/tokens.c
+     ${PROJECT_SOURCE_DIR}/src/eval/aggregate.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 
@@ -63,7 +65,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
     set(level_flags_avx512-wide ${flags_of_avx512} -mprefer-vector-width=512 -DKVSI_VEC_BYTES=64)
     # Products with tiles.  The emulation has vectors of the same width, which the compiler splits,
     # so that every operation has the same bits.
-    set(level_flags_amx ${level_flags_avx512-wide} -DKVSI_TILES=1)
+    set(level_flags_amx ${level_flags_avx512-wide} -mavx512bf16 -DKVSI_TILES=1)
     set(level_flags_amx-emulated ${level_flags_avx2} -DKVSI_VEC_BYTES=64 -DKVSI_TILES=1
         -DKVSI_TILES_EMULATED=1)
 endif()

@@ -17,6 +17,20 @@ file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
 
+# The preset tsan builds and runs only tests of code that uses threads.
+set(KVSHIFT_TEST_PATTERN "" CACHE STRING "Only tests whose name matches this regular expression")
+function(kvshift_select_tests list prefix)
+    foreach(source IN LISTS ${list})
+        get_filename_component(name ${source} NAME_WE)
+        if(NOT "${prefix}${name}" MATCHES "${KVSHIFT_TEST_PATTERN}")
+            list(REMOVE_ITEM ${list} ${source})
+        endif()
+    endforeach()
+    set(${list} ${${list}} PARENT_SCOPE)
+endfunction()
+kvshift_select_tests(test_sources "")
+kvshift_select_tests(test_scripts cli_)
+
 # Finite differences need more precision than float.  Their tests use the trainer and lower layers.
 set(double_sources ${library_sources})
 list(FILTER double_sources INCLUDE REGEX
@@ -33,9 +47,15 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
     list(APPEND KVSHIFT_TEST_ENVIRONMENT KVSHIFT_SHARED=${PROJECT_SOURCE_DIR}/../shared)
 endif()
 
+# Tests that take long start first, so that no core is idle at the end.
+set(first_tests test_levels test_levels_attention test_state test_session_types test_ranks
+    test_sessions)
 function(kvshift_describe_test name label)
     set_tests_properties(${name} PROPERTIES
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
+    if(label STREQUAL long OR name IN_LIST first_tests)
+        set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
 endfunction()
 
 # The helpers are built once for each library, because the size of a weight differs.
@@ -98,6 +118,9 @@ foreach(script IN LISTS test_scripts)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
+if(NOT command_public_abi MATCHES "${KVSHIFT_TEST_PATTERN}")
+    return()
+endif()
 # Links the command with its own copy of src/base and with the shared library, which exports only
 # the public API.  This fails if the command uses anything else of the library.
 file(GLOB base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
