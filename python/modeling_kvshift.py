@@ -57,6 +57,27 @@ OWN_SETTINGS = {
     "dropout_embedding": 0.0,
     "dropout_attention": 0.0,
     "dropout_residual": 0.0,
+    "head_size": 0,  # 0 = hidden_size / heads; for this and the following keys see UNSUPPORTED
+    "qkv_bias": False,
+    "o_bias": False,
+    "mlp_bias": False,
+    "qk_norm": False,
+    "embedding_scale": 0.0,
+    "residual_scale": 0.0,
+    "logit_divisor": 0.0,
+    "rotary_scaling": "none",
+    "rope_factor": 0.0,
+    "rope_original_context": 0,
+    "rope_low_factor": 0.0,
+    "rope_high_factor": 0.0,
+    "rope_beta_fast": 0.0,
+    "rope_beta_slow": 0.0,
+    "rope_untruncated": False,
+    "rope_vector_scale": 0.0,
+    "rope_short_factors": [],
+    "rope_long_factors": [],
+    "no_rope_layers": [],
+    "sliding_rope_base": 0.0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
@@ -66,6 +87,16 @@ CHOICES = {
     "form": ["free", "gate", "clamp", "channel", "data", "hard"],
     "positions": ["rope", "alibi", "learned", "none"],
     "head": ["linear", "normalised", "none"],
+}
+
+
+# Settings that kvshift has and this file does not: only the value of a plain model is accepted.
+UNSUPPORTED = {
+    "head_size", "qkv_bias", "o_bias", "mlp_bias", "rope_factor", "rope_original_context",
+    "rope_low_factor", "rope_high_factor", "rope_beta_fast", "rope_beta_slow", "rope_untruncated",
+    "rope_vector_scale", "rope_short_factors", "rope_long_factors", "no_rope_layers",
+    "sliding_rope_base", "qk_norm", "embedding_scale", "residual_scale", "logit_divisor",
+    "rotary_scaling",  # "linear", "llama3", "yarn", "dynamic", "longrope"
 }
 
 
@@ -97,6 +128,9 @@ class KVShiftConfig(PretrainedConfig):
         for key, value in self.kvshift.items():
             if key not in OWN_SETTINGS:
                 raise ValueError(f"kvshift: unknown key '{key}'")
+            if key in UNSUPPORTED and value != OWN_SETTINGS[key]:
+                raise ValueError(f"kvshift: key '{key}': expected {OWN_SETTINGS[key]}, found "
+                                 f"{value}, which only the command kvshift computes")
             if value not in CHOICES.get(key, [value]):
                 raise ValueError(f"kvshift: key '{key}': expected {', '.join(CHOICES[key])}, "
                                  f"found '{value}'")
