@@ -9,6 +9,7 @@
 #include "kvshift/kvshift_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,9 @@ typedef struct chat {
     json_t *messages;
     const char *stops[KVSI_LIST_MAX + 1];
     size_t stop_count, answers;
-    int on_terminal;
+    char input[4096]; /* what was read from input_fd, from input_next on not yet used */
+    size_t input_next, input_count;
+    int input_fd, on_terminal;
 
     /* The current answer. */
     kvsi_text text;
@@ -244,32 +247,51 @@ out:
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* The next byte of standard input, EOF at its end or after Ctrl-C, which sets *interrupted. */
+static kvs_status next_byte(int *byte, int *interrupted, chat *c, kvs_err *err)
+{
+    *byte = EOF;
+    *interrupted = 0;
+    while (c->input_next == c->input_count) {
+        ssize_t count;
+
+        if (c->on_terminal && !kvsi_wait_for_input(c->input_fd)) {
+            *interrupted = kvsi_take_interrupt();
+            return KVS_OK;
+        }
+        count = read(c->input_fd, c->input, sizeof c->input);
+        if (count < 0 && errno != EINTR && errno != EAGAIN)
+            return kvsi_fail(err, KVS_E_IO, "cannot read standard input: %s", strerror(errno));
+        if (count == 0)
+            return KVS_OK;
+        c->input_next = 0;
+        c->input_count = count < 0 ? 0 : (size_t)count;
+    }
+    *byte = (unsigned char)c->input[c->input_next++];
+    return KVS_OK;
+}
+
 /* The next line without its end; *found = 0 at the end of the input, and *text is empty after
  * Ctrl-C. */
-static kvs_status read_line(kvsi_text *text, int *found, const chat *c, kvs_err *err)
+static kvs_status read_line(kvsi_text *text, int *found, chat *c, kvs_err *err)
 {
-    int byte;
+    int byte, interrupted;
 
     text->length = 0;
     kvsi_text_add(text, "");
-    *found = 1;
-    while ((byte = getchar()) != EOF && byte != '\n') {
-        const char one = (char)byte;
-
-        kvsi_text_add_bytes(text, &one, 1);
+    for (;;) {
+        TRY(next_byte(&byte, &interrupted, c, err));
+        if (byte == EOF || byte == '\n')
+            break;
+        kvsi_text_add_bytes(text, (const char[]){(char)byte}, 1);
         if (text->length > LINE_MAX_BYTES)
             return kvsi_fail(err, KVS_E_LIMIT, "a message has more than %d bytes", LINE_MAX_BYTES);
     }
-    if (byte == EOF && ferror(stdin)) {
-        if (errno != EINTR || !c->on_terminal)
-            return kvsi_fail(err, KVS_E_IO, "cannot read standard input: %s", strerror(errno));
-        clearerr(stdin);
-        kvsi_take_interrupt();
+    if (interrupted) {
         fputs("\n(/exit or Ctrl-D ends)\n", stderr);
         text->length = 0;
-    } else if (byte == EOF && text->length == 0) {
-        *found = 0;
     }
+    *found = byte != EOF || interrupted || text->length > 0;
     if (text->length > 0 && text->data[text->length - 1] == '\r')
         text->length--;
     text->data[text->length] = '\0';
@@ -321,8 +343,8 @@ static kvs_status converse(chat *c, kvs_err *err)
     }
     while (!ends) {
         if (c->on_terminal) {
+            kvsi_take_interrupt(); /* Ctrl-C after the end of an answer */
             fputs("> ", stderr);
-            kvsi_take_interrupt();
         }
         TRY_OUT(read_line(&line, &found, c, err));
         if (!found)
@@ -334,6 +356,19 @@ static kvs_status converse(chat *c, kvs_err *err)
 out:
     kvsi_text_release(&line);
     return st;
+}
+
+/* Ctrl-C also discards a line that is ready to be read, so a read of the terminal must not block.
+ * The terminal is opened again, because the flag would hold for every process that shares this
+ * standard input. */
+static void open_terminal(chat *c)
+{
+    const char *name = ttyname(STDIN_FILENO);
+    const int fd = name ? open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+
+    c->on_terminal = 1;
+    if (fd >= 0)
+        c->input_fd = fd;
 }
 
 /* ---- setup ----------------------------------------------------------------------------------- */
@@ -392,11 +427,12 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     const kvs_session_options how = {.size = sizeof(kvs_session_options),
                                      .cache = s->input.kv_cache};
     kvsi_loaded_model loaded = {0};
-    chat c = {.s = s, .m = &loaded};
+    chat c = {.s = s, .m = &loaded, .input_fd = STDIN_FILENO};
     kvs_status st;
 
     (void)call;
-    c.on_terminal = isatty(STDIN_FILENO);
+    if (isatty(STDIN_FILENO))
+        open_terminal(&c);
     TRY_OUT(kvsi_model_input_load(&loaded, &s->input, 1, err));
     TRY_OUT(load_template(&c, err));
     TRY_OUT(set_stops(&c, err));
@@ -409,6 +445,8 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     }
     st = converse(&c, err);
 out:
+    if (c.input_fd != STDIN_FILENO)
+        close(c.input_fd);
     json_decref(c.messages);
     kvsi_text_release(&c.text);
     kvs_session_free(c.session);

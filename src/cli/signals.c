@@ -1,7 +1,9 @@
 #include "cli/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/select.h>
 
 static volatile sig_atomic_t stop_signal, save_signal, interrupted;
 
@@ -56,6 +58,25 @@ void kvsi_catch_interrupts(void)
 
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+}
+
+int kvsi_wait_for_input(int fd)
+{
+    sigset_t blocked, before;
+    fd_set input;
+    int ready;
+
+    /* SIGINT is delivered inside pselect only, so none falls between the test and the wait. */
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    do {
+        FD_ZERO(&input);
+        FD_SET(fd, &input);
+        ready = interrupted ? 0 : pselect(fd + 1, &input, NULL, NULL, NULL, &before);
+    } while (ready < 0 && errno == EINTR && !interrupted);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready != 0;
 }
 
 int kvsi_take_interrupt(void)

@@ -6,8 +6,10 @@
 void kvsi_catch_stop(void);
 int kvsi_stop_signal(void); /* the signal noted; 0 = none */
 
-/* From now on every SIGINT is noted and ends a read that waits. */
+/* From now on every SIGINT is noted. */
 void kvsi_catch_interrupts(void);
+/* Waits until `fd` can be read (1) or a SIGINT is noted (0), also one that came before. */
+int kvsi_wait_for_input(int fd);
 int kvsi_take_interrupt(void); /* whether it came since the last call */
 
 /* From now on SIGUSR1 is noted. */

@@ -81,7 +81,7 @@ grep -q "the template says: only user" err || fail "raise_exception: $(cat err)"
 
 # On a terminal: a prompt, Ctrl-C stops an answer and not the program, errors do not end it.
 cat >terminal.py <<'END'
-import os, pty, signal, sys, time
+import os, pty, random, select, sys, time
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(sys.argv[1], [sys.argv[1], "chat", "-m", "run", "--temp", "0.9", "-n", "100000",
@@ -94,6 +94,8 @@ def expect(text):
     while text not in seen:
         if time.time() > end:
             sys.exit(f"no {text!r} in {seen!r}")
+        if not select.select([fd], [], [], 1)[0]:
+            continue
         try:
             seen += os.read(fd, 4096)
         except OSError:
@@ -111,10 +113,16 @@ expect(b"> ")
 os.write(fd, ("y " * 400 + "\n").encode())
 expect(b"/reset begins a new one")
 expect(b"> ")
-os.write(fd, b"line 3\n")
-expect(b"line 3\r\n")
-os.write(fd, b"\x03")
-expect(b"> ")
+# Ctrl-C at any moment, also between the end of an answer and the wait for the next line.
+for pause in [0] + [random.uniform(0, 0.02) for _ in range(60)]:
+    os.write(fd, b"line 3\n")
+    expect(b"line 3\r\n")
+    time.sleep(pause)
+    os.write(fd, b"\x03")
+    expect(b"> ")
+    while select.select([fd], [], [], 0.03)[0]: # there may be a second prompt
+        seen += os.read(fd, 4096)
+    seen = b""
 os.write(fd, b"\x04")
 _, status = os.waitpid(pid, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
