@@ -62,6 +62,7 @@ OWN_SETTINGS = {
     "o_bias": False,
     "mlp_bias": False,
     "qk_norm": False,
+    "embedding_norm": False,
     "embedding_scale": 0.0,
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
@@ -96,6 +97,7 @@ UNSUPPORTED = {
     "rope_low_factor", "rope_high_factor", "rope_beta_fast", "rope_beta_slow", "rope_untruncated",
     "rope_vector_scale", "rope_short_factors", "rope_long_factors", "no_rope_layers",
     "sliding_rope_base", "qk_norm", "embedding_scale", "residual_scale", "logit_divisor",
+    "embedding_norm",
     "rotary_scaling",  # "linear", "llama3", "yarn", "dynamic", "longrope"
 }
 

@@ -58,6 +58,7 @@ static const variant variants[] = {
     {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .qk_norm = 1}},
     {"multipliers",
      {SHIFT(KV, FREE, 1), .embedding_scale = 3, .residual_scale = 0.4, .logit_divisor = 0.45}},
+    {"norm of the embeddings", {SHIFT(KV, FREE, 1), .embedding_norm = 1, .embedding_scale = 3}},
     {"layers without rope", {SHIFT(KV, FREE, 1), .no_rope_layers = 1 << 1, LLAMA3}},
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},

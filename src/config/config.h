@@ -90,7 +90,8 @@ struct kvs_model_config {
     size_t vocab, dim, layers, heads, kv_heads, ffn;
     size_t head_size;               /* channels of a head; 0 = dim / heads of the layer */
     int qkv_bias, o_bias, mlp_bias; /* biases of the linear layers in the Llama body */
-    int qk_norm; /* RMSNorm of each head of q and k, between shift and rotation */
+    int qk_norm;        /* RMSNorm of each head of q and k, between shift and rotation */
+    int embedding_norm; /* RMSNorm of the tokens' embeddings */
     /* Factors of the tokens' embeddings and of what a branch adds to the residual stream, and what
      * the logits are divided by; 0 = 1. */
     double embedding_scale, residual_scale, logit_divisor;

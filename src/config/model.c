@@ -47,6 +47,8 @@ static const kvsi_setting rows[] = {
     {FLAG("mlp-bias", mlp_bias, GROUP, "biases of the MLP; gpt2 always has them")},
     {FLAG("qk-norm", qk_norm, GROUP,
           "RMSNorm of the queries and keys of each head, after the shift and before positions")},
+    {FLAG("embedding-norm", embedding_norm, GROUP,
+          "RMSNorm of the embeddings of tokens, after their scale")},
     {REAL("embedding-scale", embedding_scale, GROUP, "factor of the embeddings of tokens"),
      .high = 1e9, .automatic = "1"},
     {REAL("residual-scale", residual_scale, GROUP,

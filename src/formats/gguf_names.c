@@ -11,6 +11,7 @@ static const pair layer_prefix = {"blk.", "model.layers."};
 
 static const pair outside_layers[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
+    {"token_embd_norm.weight", "model.embed_norm.weight"},
     {"position_embd.weight", "model.embed_positions.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},

@@ -126,6 +126,7 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
     const size_t n = p->tokens, dim = m->config.dim;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
+    real *d_tokens = m->config.embedding_norm ? p->d_normed : p->d_x;
     kvsi_context *k = &p->context;
 
     if (drop.rate > 0)
@@ -133,10 +134,17 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
     if (m->layout.positions != KVSI_ABSENT)
         k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.positions), p->d_x,
                                p->positions, n, dim);
+    if (m->config.embedding_norm) {
+        const kvsi_norm norm = kvsi_pass_norm(p, m->layout.embed_norm, KVSI_ABSENT);
+
+        k->ops->zero(k, d_tokens, n * dim * sizeof *d_tokens);
+        k->ops->norm_backward(k, d_tokens, kvsi_pass_gradient(p, gradients, m->layout.embed_norm),
+                              NULL, p->d_x, p->embedded, &norm, n, dim);
+    }
     if (m->config.embedding_scale > 0)
-        k->ops->scale(k, p->d_x, (real)m->config.embedding_scale, n * dim);
-    k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), p->d_x, p->ids, n,
-                           dim);
+        k->ops->scale(k, d_tokens, (real)m->config.embedding_scale, n * dim);
+    k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), d_tokens, p->ids,
+                           n, dim);
 }
 
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients)

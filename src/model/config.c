@@ -153,6 +153,9 @@ static kvs_status check_biases(const kvs_model_config *c, kvs_err *err)
                          "settings of biases and norms of queries and keys need body llama, found "
                          "%s",
                          kvsi_body_name(c->body));
+    if (c->body != KVSI_BODY_LLAMA && c->embedding_norm)
+        return kvsi_fail(err, KVS_E_INVALID, "a norm of the embeddings needs body llama, found %s",
+                         kvsi_body_name(c->body));
     return KVS_OK;
 }
 

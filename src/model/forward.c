@@ -150,10 +150,16 @@ static void embed(kvsi_pass *p, real *x)
     const size_t n = p->tokens;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
+    real *tokens = m->config.embedding_norm ? p->embedded : x;
     kvsi_context *k = &p->context;
 
-    k->ops->embed_forward(k, x, &m->matrices.embed, p->ids, n, 0);
-    scale(p, x, m->config.embedding_scale, n * m->config.dim);
+    k->ops->embed_forward(k, tokens, &m->matrices.embed, p->ids, n, 0);
+    scale(p, tokens, m->config.embedding_scale, n * m->config.dim);
+    if (m->config.embedding_norm) {
+        const kvsi_norm norm = kvsi_pass_norm(p, m->layout.embed_norm, KVSI_ABSENT);
+
+        k->ops->norm_forward(k, x, tokens, &norm, n, m->config.dim);
+    }
     if (m->matrices.positions.data)
         k->ops->embed_forward(k, x, &m->matrices.positions, p->positions, n, 1);
     if (drop.rate > 0)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 24, OUTSIDE_LAYERS = 5 };
+enum { PER_LAYER_MAX = 24, OUTSIDE_LAYERS = 6 };
 
 /* ---- the list ---- */
 
@@ -27,20 +27,29 @@ kvsi_group kvsi_group_of(kvsi_role role)
 
 /* Names of one body; a layer's parts follow its prefix. */
 typedef struct names {
-    const char *embed, *positions, *final_norm, *final_norm_bias;
+    const char *embed, *embed_norm, *positions, *final_norm, *final_norm_bias;
     const char *layer; /* with the layer's number */
     const char *attention;
 } names;
 
 static const names llama_names = {
-    "model.embed_tokens.weight", "model.embed_positions.weight",
-    "model.norm.weight",         NULL,
-    "model.layers.%zu.",         "self_attn.",
+    "model.embed_tokens.weight",
+    "model.embed_norm.weight",
+    "model.embed_positions.weight",
+    "model.norm.weight",
+    NULL,
+    "model.layers.%zu.",
+    "self_attn.",
 };
 
 static const names gpt2_names = {
-    "transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight",
-    "transformer.ln_f.bias",  "transformer.h.%zu.",     "attn.",
+    "transformer.wte.weight",
+    NULL,
+    "transformer.wpe.weight",
+    "transformer.ln_f.weight",
+    "transformer.ln_f.bias",
+    "transformer.h.%zu.",
+    "attn.",
 };
 
 static const names *names_of(const kvs_model_config *c)
@@ -203,9 +212,12 @@ static void list_all(kvsi_layout *layout, const kvs_model_config *c)
 {
     const names *n = names_of(c);
 
-    layout->positions = layout->final_norm = layout->final_norm_bias = KVSI_ABSENT;
+    layout->embed_norm = layout->positions = KVSI_ABSENT;
+    layout->final_norm = layout->final_norm_bias = KVSI_ABSENT;
     layout->embed = add(layout, KVSI_EMBEDDING, c->vocab, c->dim, 0, n->embed);
     layout->head = c->tied ? layout->embed : KVSI_ABSENT;
+    if (c->embedding_norm)
+        layout->embed_norm = add(layout, KVSI_GAIN, c->dim, 0, 0, n->embed_norm);
     if (c->positions == KVSI_POSITIONS_LEARNED)
         layout->positions = add(layout, KVSI_POSITION, c->context, c->dim, 0, n->positions);
     for (size_t l = 0; l < c->layers; l++)
@@ -245,6 +257,7 @@ static void index_to_offset(const kvsi_layout *layout, ptrdiff_t *index)
 static void indices_to_offsets(kvsi_layout *layout, size_t layers)
 {
     index_to_offset(layout, &layout->embed);
+    index_to_offset(layout, &layout->embed_norm);
     index_to_offset(layout, &layout->positions);
     index_to_offset(layout, &layout->final_norm);
     index_to_offset(layout, &layout->final_norm_bias);

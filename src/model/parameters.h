@@ -57,7 +57,7 @@ typedef struct kvsi_layer_offsets {
 typedef struct kvsi_layout {
     size_t count;
     kvsi_parameter *list; /* [count], in file order */
-    ptrdiff_t embed, positions, final_norm, final_norm_bias,
+    ptrdiff_t embed, embed_norm, positions, final_norm, final_norm_bias,
         head; /* a tied head is the embedding */
     kvsi_layer_offsets *layers;
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */

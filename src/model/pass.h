@@ -75,6 +75,7 @@ typedef struct kvsi_pass {
 
     unsigned char *block; /* all backend memory below is in it */
     kvsi_layer_memory *layers;
+    real *embedded;  /* [n, dim] the tokens' embeddings before their norm; NULL without one */
     real *last;      /* [n, dim] output of the last layer */
     real *normed;    /* [n, dim] */
     real *hidden;    /* [n, ffn] */

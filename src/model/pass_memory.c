@@ -195,6 +195,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
 
     lay_out_layers(p, layers, &w);
     p->last = p->limits.training ? take(&w, n * c->dim, sizeof(real)) : layers[0].x;
+    p->embedded = take(&w, c->embedding_norm ? n * c->dim : 0, sizeof(real));
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
     p->branch = take(&w, changes_branch(c) ? n * c->dim : 0, sizeof(real));

@@ -617,8 +617,8 @@ static void check_layer(const checked *k, size_t layer)
               "blocks.*.hook_resid_post");
 }
 
-/* Checks that embeddings are rows of their tables, and that their sum is the input of the first
- * layer. */
+/* Checks that embeddings are rows of their tables, and that their sum, after the norm if there is
+ * one, is the input of the first layer. */
 static void check_embedding(const checked *k, const int32_t *ids)
 {
     const int gpt2 = k->config->body == KVSI_BODY_GPT2;
@@ -636,7 +636,14 @@ static void check_embedding(const checked *k, const int32_t *ids)
         sum[i] = scale > 0 ? rows[i] * scale : rows[i];
         sum[i] = positions ? sum[i] + positions->values[i] : sum[i];
     }
-    assert_memory_equal(input, sum, tokens * dim * sizeof *sum);
+    if (k->config->embedding_norm && !positions) {
+        float *gain = tensor_of(k->model, "model.embed_norm.weight", &p);
+
+        expect(k, "blocks.*.hook_resid_pre", 0, norm(sum, gain, NULL, dim, k->config->norm_eps));
+        kvsi_free(gain);
+    } else {
+        assert_memory_equal(input, sum, tokens * dim * sizeof *sum);
+    }
     kvsi_free(sum);
     expect(k, "hook_embed", 0, rows);
     kvsi_free(table);

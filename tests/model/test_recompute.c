@@ -28,6 +28,12 @@ static kvs_model_config config_of(kvsi_body body, kvsi_shift_form form, int no_m
     return c;
 }
 
+static kvs_model_config with_embedding_norm(kvs_model_config c)
+{
+    c.embedding_norm = 1;
+    return c;
+}
+
 static kvs_data *make_task(void)
 {
     kvsi_induction_config c;
@@ -86,6 +92,7 @@ static void same_bits_from_less_memory(void **state)
         config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_DATA, 0),
         config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 1),
         config_of(KVSI_BODY_GPT2, KVSI_SHIFT_FREE, 0),
+        with_embedding_norm(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
     };
     kvs_runtime *rt;
     kvs_data *task = make_task();

@@ -248,7 +248,7 @@ static float *tensor(const kvs_model *model, const char *name)
 typedef struct first_layer {
     const kvs_model_config *config;
     kvsi_layer_shape shape;
-    float *embed, *positions, *gain, *norm_bias;
+    float *embed, *embed_gain, *positions, *gain, *norm_bias;
     float *q, *k, *v;                         /* Llama: [rows, DIM] each */
     float *qkv, *biases;                      /* GPT-2: [DIM, qkv_width] and [qkv_width] */
     float *q_bias, *k_bias, *v_bias, *k_norm; /* Llama */
@@ -263,6 +263,7 @@ static void open_layer(first_layer *l, const kvs_model *model)
         .config = &model->config,
         .shape = kvsi_layer_shape_of(&model->config, 0),
         .embed = tensor(model, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"),
+        .embed_gain = tensor(model, "model.embed_norm.weight"),
         .positions =
             tensor(model, gpt2 ? "transformer.wpe.weight" : "model.embed_positions.weight"),
         .gain = tensor(model, gpt2 ? "transformer.h.0.ln_1.weight"
@@ -286,9 +287,9 @@ static void open_layer(first_layer *l, const kvs_model *model)
 
 static void close_layer(first_layer *l)
 {
-    float *all[] = {l->embed,   l->positions, l->gain,   l->norm_bias, l->q,
-                    l->k,       l->v,         l->qkv,    l->biases,    l->k_shift,
-                    l->v_shift, l->q_bias,    l->k_bias, l->v_bias,    l->k_norm};
+    float *all[] = {l->embed,  l->embed_gain, l->positions, l->gain,   l->norm_bias, l->q,
+                    l->k,      l->v,          l->qkv,       l->biases, l->k_shift,   l->v_shift,
+                    l->q_bias, l->k_bias,     l->v_bias,    l->k_norm};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         kvsi_free(all[i]);
@@ -298,10 +299,15 @@ static void close_layer(first_layer *l)
 static void layer_input(double *x, const first_layer *l, int32_t id, size_t position)
 {
     const double scale = l->config->embedding_scale > 0 ? l->config->embedding_scale : 1;
-    double mean = 0, squares = 0;
+    double mean = 0, squares = 0, embedded = 0;
 
     for (size_t i = 0; i < DIM; i++) {
         x[i] = scale * (double)l->embed[(size_t)id * DIM + i];
+        embedded += x[i] * x[i];
+    }
+    for (size_t i = 0; i < DIM; i++) {
+        if (l->embed_gain)
+            x[i] *= (double)l->embed_gain[i] / sqrt(embedded / DIM + l->config->norm_eps);
         if (l->positions)
             x[i] += (double)l->positions[position * DIM + i];
         mean += l->norm_bias ? x[i] / DIM : 0; /* RMSNorm leaves it in */
