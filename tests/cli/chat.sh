@@ -114,13 +114,13 @@ os.write(fd, ("y " * 400 + "\n").encode())
 expect(b"/reset begins a new one")
 expect(b"> ")
 # Ctrl-C at any moment, also between the end of an answer and the wait for the next line.
-for pause in [0] + [random.uniform(0, 0.02) for _ in range(60)]:
+for pause in [0] * 100 + [random.uniform(0, 0.02) for _ in range(50)]:
     os.write(fd, b"line 3\n")
     expect(b"line 3\r\n")
     time.sleep(pause)
     os.write(fd, b"\x03")
     expect(b"> ")
-    while select.select([fd], [], [], 0.03)[0]: # there may be a second prompt
+    while select.select([fd], [], [], 0.01)[0]: # there may be a second prompt
         seen += os.read(fd, 4096)
     seen = b""
 os.write(fd, b"\x04")
