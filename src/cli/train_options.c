@@ -323,20 +323,17 @@ static kvs_status set_fine_tuning(kvsi_train_options *s, kvsi_parsed_options *pa
 
 /* Of --steps and --epochs, that of the later source counts.  If both have the same source, the
  * setup compares them. */
-static kvs_status choose_length(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
+static void choose_length(kvsi_train_options *s, kvsi_parsed_options *parsed)
 {
     const size_t steps = kvsi_command_index(&kvsi_train_command, "steps");
     const size_t epochs = kvsi_command_index(&kvsi_train_command, "epochs");
 
-    if (s->epochs > 0 && !s->data)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--epochs' needs '--data'");
     if (parsed->source[steps] > parsed->source[epochs] && kvsi_option_is_given(parsed, steps)) {
         s->epochs = 0;
         parsed->source[epochs] = KVSI_FROM_DEFAULT;
     } else if (s->epochs > 0 && parsed->source[epochs] > parsed->source[steps]) {
         parsed->source[steps] = KVSI_FROM_OTHERS;
     }
-    return KVS_OK;
 }
 
 /* ---- task or text ---------------------------------------------------------------------------- */
@@ -545,7 +542,7 @@ kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed,
     }
     TRY_OUT(check_task(s, parsed, err));
     TRY_OUT(set_fine_tuning(s, parsed, err));
-    TRY_OUT(choose_length(s, parsed, err));
+    choose_length(s, parsed);
     if (parsed->print_config)
         TRY_OUT(look_ahead(s, parsed, err));
 out:

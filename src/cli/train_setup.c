@@ -268,6 +268,8 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                          s->resume ? "resume" : "checkpoint-every");
     if (s->valid_data && !s->data)
         return kvsi_fail(err, KVS_E_INVALID, "option '--valid-data' needs '--data'");
+    if (s->epochs > 0 && !s->data)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--epochs' needs '--data'");
     if (!s->data)
         TRY(kvsi_train_refuse_record_options(s, parsed, err));
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
