@@ -38,7 +38,7 @@ hint() { # COMMAND OPTION HINT
 hint train --learning-rate --lr
 hint train --learning_rate --lr
 hint train --batch-size --batch
-hint train --epochs --steps
+hint train --num-train-epochs --epochs
 hint train --hlep --help
 hint generate --temperature --temp
 hint generate --max-new-tokens --new-tokens
