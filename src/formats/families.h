@@ -14,7 +14,7 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_ASKED, /* with 'use_sliding_window', those from 'max_window_layers' on */
 } kvsi_window_rule;
 
-enum { KVSI_ACTIVATIONS = 4 };
+enum { KVSI_ACTIVATIONS = 5 };
 
 typedef struct kvsi_family {
     const char *type, *model; /* 'model_type', and the member of 'architectures' */

@@ -135,6 +135,39 @@ static kvs_status add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor, co
     return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
 }
 
+/* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and V
+ * of [kv heads, 2], the previous token first, as ours are. */
+static const struct {
+    const char *theirs, *ours;
+} listing_names[] = {
+    {".self_attn.K", ".self_attn.k_shift"},
+    {".self_attn.V", ".self_attn.v_shift"},
+};
+
+static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
+                            kvs_err *err)
+{
+    char name[NAME_SIZE];
+
+    for (size_t i = 0; i < sizeof listing_names / sizeof *listing_names; i++) {
+        const char *theirs = listing_names[i].theirs;
+
+        if (!kvsi_ends_with(tensor->name, theirs))
+            continue;
+        if (w->config.shift.targets == 0)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': tensor '%.100s' is a shift, but config.json has none: set "
+                             "'model_type' to 'kvshift' and add an object 'kvshift'",
+                             file, tensor->name);
+        if (snprintf(name, sizeof name, "%.*s%s", (int)(strlen(tensor->name) - strlen(theirs)),
+                     tensor->name, listing_names[i].ours) >= (int)sizeof name)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
+                             file, tensor->name);
+        return kvsi_weights_add(w, name, tensor, 0, file, err);
+    }
+    return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
+}
+
 static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)
 {
     for (size_t i = 0; i < kvsi_safetensors_count(shard->file); i++) {
@@ -149,7 +182,7 @@ static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_
         else if (w->packs_rows)
             TRY(add_packed(w, tensor, shard->path, err));
         else
-            TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));
+            TRY(add_named(w, tensor, shard->path, err));
     }
     return KVS_OK;
 }
