@@ -55,6 +55,11 @@ targets() { sed -n 's/.*"train_targets":\([0-9]*\).*/\1/p' "$1/train.jsonl" | he
     --out all --quiet >/dev/null
 [[ $(targets all) -gt $((2 * $(targets one))) ]] || fail "--loss all: $(targets all), $(targets one)"
 
+# --show prints what has a loss.
+"$KVSHIFT" train --init-from model --data "$chats" --chat-template zephyr --show 3 >out
+[[ $(grep -c '^<|user|>$' out) -ge 3 && $(grep -c '^loss on  .*\.</s>$' out) -ge 3 ]] ||
+    fail "--show: $(cat out)"
+
 # ---- resuming ----
 
 ft=(train --init-from model --retrofit kv --data chats.jsonl --chat-template zephyr --batch 8
