@@ -31,7 +31,7 @@ typedef struct kvsi_family {
     const char *activations
         [KVSI_ACTIVATIONS]; /* names of the one that the body has; the first is written */
     kvsi_window_rule windows;
-    int skips_rope; /* its files list layers without rotary positions */
+    int skips_rope;                 /* its files list layers without rotary positions */
     const kvsi_packed_rows *packed; /* ended by a NULL name; NULL = none */
 } kvsi_family;
 

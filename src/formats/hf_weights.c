@@ -76,7 +76,7 @@ static size_t rows_of(const char *part, const kvs_model_config *c)
 {
     const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
 
-    return strncmp(part, "q_", 2) == 0                                 ? c->heads * head
+    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
            : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
                                                                         : c->ffn;
 }
