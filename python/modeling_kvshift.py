@@ -63,6 +63,12 @@ OWN_SETTINGS = {
     "mlp_bias": False,
     "qk_norm": False,
     "embedding_norm": False,
+    "norm_kind": "auto",
+    "norm_place": "before",
+    "gain_offset": False,
+    "parallel": "none",
+    "activation": "auto",
+    "plain_mlp": False,
     "embedding_scale": 0.0,
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
@@ -97,7 +103,11 @@ UNSUPPORTED = {
     "rope_low_factor", "rope_high_factor", "rope_beta_fast", "rope_beta_slow", "rope_untruncated",
     "rope_vector_scale", "rope_short_factors", "rope_long_factors", "no_rope_layers",
     "sliding_rope_base", "qk_norm", "embedding_scale", "residual_scale", "logit_divisor",
-    "embedding_norm",
+    "embedding_norm", "gain_offset", "plain_mlp",
+    "norm_kind",  # "layer", "rms"
+    "norm_place",  # "after", "both"
+    "parallel",  # "own", "shared"
+    "activation",  # "gelu", "gelu-tanh", "relu", "silu"
     "rotary_scaling",  # "linear", "llama3", "yarn", "dynamic", "longrope"
 }
 
