@@ -39,8 +39,8 @@ typedef struct kvsi_shift_config {
 typedef enum kvsi_body {
     KVSI_BODY_LLAMA, /* its names of tensors; without other settings RMSNorm, SwiGLU, no biases */
     KVSI_BODY_GPT2,  /* its names of tensors; without other settings LayerNorm and GELU; always
-                        biases, an MLP without a gate, and a smaller init of the projections that end
-                        a residual branch */
+                        biases, an MLP without a gate, and a smaller init of the projections that
+                        end a residual branch */
 } kvsi_body;
 
 /* The kind of all norms but those of queries and keys. */
@@ -161,6 +161,10 @@ struct kvs_model_config {
     double init_std;          /* weights ~ N(0, init_std) */
     int identity_projections; /* q, k, v and o start as identity matrices */
     int unit_embeddings;      /* embedding rows start with length 1 */
+
+    /* The family of files that the model was read from, as which it is written again if it can be:
+     * a type of formats/families.c, or NULL.  It is no setting and changes nothing else. */
+    const char *family;
 };
 
 /* ---- training ---- */

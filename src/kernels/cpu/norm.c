@@ -98,8 +98,8 @@ static float dot_about(const float *d_y, const float *gain, float offset, const 
     return vec_sum(sum) + rest;
 }
 
-/* With z the normalised row and g = d_y * (offset + gain):  d_x += (g - mean(g) - z mean(g z)) / deviation,
- * where RMSNorm has no mean(g). */
+/* With z the normalised row and g = d_y * (offset + gain):  d_x += (g - mean(g) - z mean(g z)) /
+ * deviation, where RMSNorm has no mean(g). */
 static void backward_row(float *restrict d_x, float *restrict d_gain, float *restrict d_bias,
                          const float *restrict d_y, const float *restrict x, const kvsi_norm *norm,
                          size_t dim)
