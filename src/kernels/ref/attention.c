@@ -8,7 +8,7 @@
  * v^, the weights exp(score - largest score) m, and in the backward pass p m, the gradient of out,
  * and that of the scores.  Scores, sums, logsum, out and <d_out, out> are not rounded.
  *
- * norm(x) = x / sqrt(mean(x^2) + eps) * gain, or x if there is no gain.
+ * norm(x) = x / sqrt(mean(x^2) + eps) * (gain_offset + gain), or x if there is no gain.
  *
  * Workspace, in this order: q^ k^ v^, their gradients (training), one head's taps and one row.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
@@ -134,6 +134,11 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
+static double gain_at(kvsi_target target, const kvsi_attention *a, size_t i)
+{
+    return (double)a->gain_offset + (double)target.gain[i];
+}
+
 static double inverse_rms(const real *x, size_t d, double eps)
 {
     double squares = 0;
@@ -158,7 +163,7 @@ static void shift_row(real *out, const work *w, kvsi_target target, const real *
         const double inverse = inverse_rms(out, a->head_size, a->norm_eps);
 
         for (size_t i = 0; i < a->head_size; i++)
-            out[i] = (real)((double)out[i] * inverse * (double)target.gain[i]);
+            out[i] = (real)((double)out[i] * inverse * gain_at(target, a, i));
     }
     if (rotary > 0)
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
@@ -365,19 +370,19 @@ static void taps_backward(const work *w, const real *d_shifted, const real *cons
             w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
-/* With z = x r, r = 1 / rms and g = d gain:  d becomes (g - z mean(g z)) r. */
+/* With z = x r, r = 1 / rms and g = d (gain_offset + gain):  d becomes (g - z mean(g z)) r. */
 static void norm_row_backward(real *d, const real *x, kvsi_target target, const kvsi_attention *a)
 {
     const double r = inverse_rms(x, a->head_size, a->norm_eps);
     double mean = 0;
 
     for (size_t i = 0; i < a->head_size; i++)
-        mean += (double)d[i] * (double)target.gain[i] * (double)x[i] * r / (double)a->head_size;
+        mean += (double)d[i] * gain_at(target, a, i) * (double)x[i] * r / (double)a->head_size;
     for (size_t i = 0; i < a->head_size; i++) {
         const double z = (double)x[i] * r;
 
         target.d_gain[i] += (real)((double)d[i] * z);
-        d[i] = (real)(((double)d[i] * (double)target.gain[i] - z * mean) * r);
+        d[i] = (real)(((double)d[i] * gain_at(target, a, i) - z * mean) * r);
     }
 }
 
