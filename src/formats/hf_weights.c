@@ -109,8 +109,8 @@ static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
     return KVS_OK;
 }
 
-/* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and V
- * of [kv heads, 2], the previous token first, as ours are. */
+/* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and
+ * V of [kv heads, 2], the previous token first, as ours are. */
 static const struct {
     const char *theirs, *ours;
 } listing_names[] = {
