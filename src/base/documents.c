@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 16 };
+enum {
+    BLOCK = 1 << 16,
+    VALUES_MAX = 1 << 20, /* of a line of JSON */
+};
 
 struct kvsi_documents {
     const char *path, *field, *separator;
@@ -278,6 +281,24 @@ static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, 
     return KVS_OK;
 }
 
+/* Returns the number of separators of values outside strings, which bounds the memory of a parsed
+ * line: a value of two bytes takes some hundred. */
+static size_t count_values(const char *line, size_t size)
+{
+    size_t count = 0;
+    int inside = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (inside && line[i] == '\\')
+            i++;
+        else if (line[i] == '"')
+            inside = !inside;
+        else if (!inside)
+            count += line[i] == ',' || line[i] == '[' || line[i] == '{';
+    }
+    return count;
+}
+
 /* A byte-order mark at the start of the file is skipped. */
 static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, kvs_err *err)
 {
@@ -290,6 +311,9 @@ static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, k
     json_error_t error = {0};
     kvs_status st;
 
+    if (count_values(line, size) > VALUES_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %d JSON values", d->path,
+                         number, VALUES_MAX);
     d->value = kvsi_json_load(line + skipped, size - skipped,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     d->handed = 0;

@@ -533,6 +533,14 @@ static void hostile_files_are_refused(void **state)
     expect_refused(&how, "line 2 has more than 16777216 bytes");
 
     text.length = 0;
+    kvsi_text_add(&text, OK "{\"messages\": [\",,[{\\\",,\"");
+    for (int i = 0; i < 1 << 20; i++)
+        kvsi_text_add(&text, ",0");
+    kvsi_text_add(&text, "]}\n");
+    write_file("values.jsonl", text.data, text.length);
+    expect_refused(&how, "line 2 has more than 1048576 JSON values");
+
+    text.length = 0;
     kvsi_text_add(&text, "{\"messages\": [");
     for (int i = 0; i < 5000; i++)
         kvsi_text_format(&text, "%s{\"role\": \"user\", \"content\": \"c\"}", i > 0 ? ", " : "");
