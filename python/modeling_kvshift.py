@@ -61,11 +61,12 @@ OWN_SETTINGS = {
     "qkv_bias": False,
     "o_bias": False,
     "mlp_bias": False,
-    "qk_norm": False,
+    "qk_norm": "none",
     "embedding_norm": False,
     "embedding_scale": 0.0,
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
+    "logit_cap": 0.0,
     "rotary_scaling": "none",
     "rope_factor": 0.0,
     "rope_original_context": 0,
@@ -79,6 +80,7 @@ OWN_SETTINGS = {
     "rope_long_factors": [],
     "no_rope_layers": [],
     "sliding_rope_base": 0.0,
+    "score_cap": 0.0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
@@ -97,7 +99,7 @@ UNSUPPORTED = {
     "rope_low_factor", "rope_high_factor", "rope_beta_fast", "rope_beta_slow", "rope_untruncated",
     "rope_vector_scale", "rope_short_factors", "rope_long_factors", "no_rope_layers",
     "sliding_rope_base", "qk_norm", "embedding_scale", "residual_scale", "logit_divisor",
-    "embedding_norm",
+    "embedding_norm", "score_cap", "logit_cap",
     "rotary_scaling",  # "linear", "llama3", "yarn", "dynamic", "longrope"
 }
 

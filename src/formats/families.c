@@ -44,7 +44,7 @@ static const kvsi_family families[] = {
      .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qkv-bias=yes sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"qwen3", "Qwen3ForCausalLM", QWEN3, OF_LLAMA,
-     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=yes "
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=head "
                  "sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"granite", "GraniteForCausalLM", GRANITE, OF_LLAMA,

@@ -225,12 +225,13 @@ static void head(kvsi_context *c, memory *m)
                          .row_guess = guesses,
                          .n = N,
                          .d_x = take(m, N * DIM),
-                         .d_w = take(m, VOCAB * DIM)};
+                         .d_w = take(m, VOCAB * DIM),
+                         .cap = 3};
 
     fill_ids(targets, HEAD_ROWS, VOCAB);
     for (size_t r = 0; r < HEAD_ROWS; r++)
         rows[r] = (int32_t)(3 * r);
-    c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS);
+    c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS, h.cap);
     c->ops->head_loss(c, &h);
     memcpy(take(m, HEAD_ROWS), guesses, sizeof guesses);
     c->ops->head_top(c, &(kvsi_head_top){.x = h.x,
@@ -240,7 +241,8 @@ static void head(kvsi_context *c, memory *m)
                                          .n = N,
                                          .top = TOP,
                                          .ids = best,
-                                         .logprobs = take(m, HEAD_ROWS * TOP)});
+                                         .logprobs = take(m, HEAD_ROWS * TOP),
+                                         .cap = h.cap});
     memcpy(take(m, HEAD_ROWS * TOP), best, sizeof best);
 }
 
