@@ -170,12 +170,13 @@ const kvsi_family_key *kvsi_family_key_at(size_t index)
 }
 
 static const kvsi_family_fixed fixed[] = {
-    {"attention_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE},
-    {"mlp_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
-    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, 1, 0},
-    {"scale_attn_weights", GPT2 | OWN_GPT2, 1, 0, 0},
-    {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, 0, 0},
-    {"add_cross_attention", GPT2 | OWN_GPT2, 0, 0, 0},
+    {"attention_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG,
+     OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE},
+    {"mlp_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
+    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"scale_attn_weights", GPT2 | OWN_GPT2, 1, KVSI_FIXED_FLAG, 0},
+    {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},
+    {"add_cross_attention", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},
 };
 
 const kvsi_family_fixed *kvsi_family_fixed_at(size_t index)
