@@ -57,17 +57,17 @@ OWN_SETTINGS = {
     "dropout_embedding": 0.0,
     "dropout_attention": 0.0,
     "dropout_residual": 0.0,
-    "head_size": 0,  # 0 = hidden_size / heads; for this and the following keys see UNSUPPORTED
+    "head_size": 0,  # 0 = hidden_size / heads
     "qkv_bias": False,
     "o_bias": False,
     "mlp_bias": False,
-    "qk_norm": "none",
+    "qk_norm": "none",  # between shift and rotation; head = of each head's queries and keys
     "embedding_norm": False,
-    "embedding_scale": 0.0,
+    "embedding_scale": 0.0,  # this and the two following: 0 = 1
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
     "logit_cap": 0.0,
-    "rotary_scaling": "none",
+    "rotary_scaling": "none",  # for the numbers of each kind see `frequencies`
     "rope_factor": 0.0,
     "rope_original_context": 0,
     "rope_low_factor": 0.0,
@@ -77,9 +77,9 @@ OWN_SETTINGS = {
     "rope_untruncated": False,
     "rope_vector_scale": 0.0,
     "rope_short_factors": [],
-    "rope_long_factors": [],
-    "no_rope_layers": [],
-    "sliding_rope_base": 0.0,
+    "rope_long_factors": [],  # beyond the context
+    "no_rope_layers": [],  # layers where nothing rotates
+    "sliding_rope_base": 0.0,  # of layers with the window, which then have no scaling; 0 = as others
     "score_cap": 0.0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
@@ -90,18 +90,11 @@ CHOICES = {
     "form": ["free", "gate", "clamp", "channel", "data", "hard"],
     "positions": ["rope", "alibi", "learned", "none"],
     "head": ["linear", "normalised", "none"],
+    "qk_norm": ["none", "head"],
+    "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
 }
-
-
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.
-UNSUPPORTED = {
-    "head_size", "qkv_bias", "o_bias", "mlp_bias", "rope_factor", "rope_original_context",
-    "rope_low_factor", "rope_high_factor", "rope_beta_fast", "rope_beta_slow", "rope_untruncated",
-    "rope_vector_scale", "rope_short_factors", "rope_long_factors", "no_rope_layers",
-    "sliding_rope_base", "qk_norm", "embedding_scale", "residual_scale", "logit_divisor",
-    "embedding_norm", "score_cap", "logit_cap",
-    "rotary_scaling",  # "linear", "llama3", "yarn", "dynamic", "longrope"
-}
+UNSUPPORTED = {"score_cap", "logit_cap"}
 
 
 class KVShiftConfig(PretrainedConfig):
@@ -154,6 +147,9 @@ class KVShiftConfig(PretrainedConfig):
             return heads, kv_heads
         sliding = self.own("sliding_heads") or heads
         return sliding, self.own("sliding_kv_heads") or (kv_heads if sliding == heads else sliding)
+
+    def head_size(self, layer):
+        return self.own("head_size") or self.hidden_size // self.heads(layer)[0]
 
 
 # ---- state ---------------------------------------------------------------------------------------
@@ -341,16 +337,65 @@ def norm_of(config):
     return RMSNorm(config.hidden_size, config.rms_norm_eps)
 
 
+def scaled(x, config, key):
+    """x times a factor of the configuration, which is 1 if it is 0 there."""
+    factor = config.own(key)
+    return x * factor if factor else x
+
+
 class MLP(nn.Module):
     def __init__(self, config):
         super().__init__()
-        size, inner = config.hidden_size, config.intermediate_size
-        self.gate_proj = nn.Linear(size, inner, bias=False)
-        self.up_proj = nn.Linear(size, inner, bias=False)
-        self.down_proj = nn.Linear(inner, size, bias=False)
+        size, inner, bias = config.hidden_size, config.intermediate_size, config.own("mlp_bias")
+        self.gate_proj = nn.Linear(size, inner, bias=bias)
+        self.up_proj = nn.Linear(size, inner, bias=bias)
+        self.down_proj = nn.Linear(inner, size, bias=bias)
 
     def forward(self, x):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+def yarn_share(config, base, pairs):
+    """How far the frequency of each pair is that of the longer context: 0 for pairs that turn
+    often within the original context, 1 for those that turn rarely, linear between."""
+    context = config.own("rope_original_context")
+
+    def pair_of(turns):  # as a real number
+        return pairs * math.log(context / (2 * math.pi * turns)) / math.log(base)
+
+    low = pair_of(config.own("rope_beta_fast") or 32)
+    high = pair_of(config.own("rope_beta_slow") or 1)
+    if not config.own("rope_untruncated"):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, 2 * pairs - 1)
+    if low == high:
+        high += 0.001
+    return ((torch.arange(pairs, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+
+
+def frequencies(config, layer):
+    """Angles of the rotary pairs per position, [pairs], and a factor of queries and keys."""
+    base, scaling = config.rope_theta, config.own("rotary_scaling")
+    if config.slides(layer) and config.own("sliding_rope_base"):
+        base, scaling = config.own("sliding_rope_base"), "none"
+    pairs = round(config.own("rotary_fraction") * config.head_size(layer)) // 2
+    plain = base ** -(torch.arange(pairs, dtype=torch.float64) / max(pairs, 1))
+    factor, context = config.own("rope_factor") or 1, config.own("rope_original_context")
+    scale = config.own("rope_vector_scale")
+    if scaling == "linear":
+        return plain / factor, 1
+    if scaling == "llama3":  # long waves are scaled, short ones are not, between them it is mixed
+        low, high = config.own("rope_low_factor") or 1, config.own("rope_high_factor") or 4
+        share = ((context * plain / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+        return (1 - share) * plain / factor + share * plain, 1
+    if scaling == "yarn":
+        share = yarn_share(config, base, pairs)
+        return plain * (1 - share) + plain / factor * share, scale or (
+            0.1 * math.log(factor) + 1 if factor > 1 else 1)
+    if scaling == "longrope":  # within the original context, which is all of it
+        return plain / torch.tensor(config.own("rope_short_factors"), dtype=torch.float64), scale or (
+            math.sqrt(1 + math.log(factor) / math.log(context)) if factor > 1 else 1)
+    return plain, 1  # "none", and "dynamic" within the original context
 
 
 def rotate(x, rotation):
@@ -368,14 +413,17 @@ class Attention(nn.Module):
         super().__init__()
         self.config, self.layer = config, layer
         self.heads, self.kv_heads = config.heads(layer)
-        self.size = config.hidden_size // self.heads
+        self.size = config.head_size(layer)
         self.scale = config.own("score_scale") or 1 / math.sqrt(self.size)
         self.targets = config.own("targets").replace("none", "")
-        width = config.hidden_size
-        self.q_proj = nn.Linear(width, self.heads * self.size, bias=False)
-        self.k_proj = nn.Linear(width, self.kv_heads * self.size, bias=False)
-        self.v_proj = nn.Linear(width, self.kv_heads * self.size, bias=False)
-        self.o_proj = nn.Linear(self.heads * self.size, width, bias=False)
+        width, bias = config.hidden_size, config.own("qkv_bias")
+        self.q_proj = nn.Linear(width, self.heads * self.size, bias=bias)
+        self.k_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
+        self.v_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
+        self.o_proj = nn.Linear(self.heads * self.size, width, bias=config.own("o_bias"))
+        if config.own("qk_norm") == "head":
+            self.q_norm = RMSNorm(self.size, config.rms_norm_eps)
+            self.k_norm = RMSNorm(self.size, config.rms_norm_eps)
         for target in self.targets:
             shape = self.shift_shape(self.heads if target == "q" else self.kv_heads)
             if shape:
@@ -458,6 +506,8 @@ class Attention(nn.Module):
             if cache is not None:
                 tails[target] = tail
         q, k, v = rows["q"], rows["k"], rows["v"]
+        if self.config.own("qk_norm") == "head":
+            q, k = self.q_norm(q), self.k_norm(k)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         if cache is not None:
@@ -477,6 +527,7 @@ class Block(GradientCheckpointingLayer):
             self.post_attention_layernorm = norm_of(config)
 
     def add(self, x, branch):
+        branch = scaled(branch, self.config, "residual_scale")
         branch = F.dropout(branch, self.config.own("dropout_residual"), self.training)
         return x + branch if self.config.own("residual") else branch
 
@@ -501,6 +552,8 @@ class KVShiftPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module):
         if isinstance(module, (nn.Linear, nn.Embedding)):
             module.weight.normal_(0.0, self.config.initializer_range)
+            if getattr(module, "bias", None) is not None:
+                module.bias.zero_()
         elif isinstance(module, RMSNorm):
             module.weight.fill_(1.0)
         elif isinstance(module, Attention):
@@ -540,6 +593,8 @@ class KVShiftModel(KVShiftPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        if config.own("embedding_norm"):
+            self.embed_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         if config.own("positions") == "learned":
             self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.layers = nn.ModuleList(Block(config, layer)
@@ -550,13 +605,13 @@ class KVShiftModel(KVShiftPreTrainedModel):
 
     def rotation(self, layer, positions):
         """cos and sin of the rotation angles, each [batch, tokens, pairs]; None = no rotation."""
-        size = self.config.hidden_size // self.config.heads(layer)[0]
-        pairs = round(self.config.own("rotary_fraction") * size) // 2
-        if self.config.own("positions") != "rope" or pairs == 0:
+        if self.config.own("positions") != "rope" or layer in self.config.own("no_rope_layers"):
             return None
-        steps = torch.arange(pairs, device=positions.device, dtype=torch.float64) / pairs
-        angles = (positions[..., None].double() * self.config.rope_theta ** -steps).float()
-        return angles.cos(), angles.sin()
+        steps, scale = frequencies(self.config, layer)
+        if len(steps) == 0:
+            return None
+        angles = (positions[..., None].double() * steps.to(positions.device)).float()
+        return scale * angles.cos(), scale * angles.sin()
 
     def bias(self, layer, layout):
         """The bias for `Attention.attend`; None if causal attention needs none."""
@@ -634,6 +689,9 @@ class KVShiftModel(KVShiftPreTrainedModel):
             raise ValueError(f"{length} tokens, the model's context is "
                              f"{settings.max_position_embeddings}")
 
+        x = scaled(x, settings, "embedding_scale")
+        if settings.own("embedding_norm"):
+            x = self.embed_norm(x)
         if settings.own("positions") == "learned":
             x = x + self.embed_positions(layout.positions)
         x = F.dropout(x, settings.own("dropout_embedding"), self.training)
@@ -641,7 +699,7 @@ class KVShiftModel(KVShiftPreTrainedModel):
         for layer, block in enumerate(self.layers):
             if output_hidden_states:
                 states.append(x)
-            kind = settings.slides(layer)
+            kind = settings.slides(layer), layer in settings.own("no_rope_layers")
             if kind not in shared:
                 bias = self.bias(layer, layout)
                 shared[kind] = {"rotation": self.rotation(layer, layout.positions), "bias": bias,
@@ -668,6 +726,8 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
         self.post_init()
 
     def head(self, x):
+        if self.config.own("logit_divisor"):
+            x = x / self.config.own("logit_divisor")
         if self.config.own("head") == "none":
             return x
         if self.config.own("head") == "normalised":

@@ -7,6 +7,7 @@
  *   chat templates       messages as the text that a model was trained on
  *   documents            the texts of a file
  *   corpora              texts as numbered tokens on disk
+ *   training files       conversations, and texts that are not a corpus, as data in memory
  *   runs                 training with a folder: log, checkpoints, samples, result
  */
 #ifndef KVSHIFT_FILES_H
@@ -149,6 +150,8 @@ KVS_API void kvs_chat_template_free(kvs_chat_template *chat_template);
 /** Returns the text that ends a message of the assistant, such as "<|im_end|>"; "" = there is none
  * or it cannot be found out.  The template owns it. */
 KVS_API const char *kvs_chat_template_stop(const kvs_chat_template *chat_template);
+/** Returns the text of the template itself, which the template owns. */
+KVS_API const char *kvs_chat_template_text(const kvs_chat_template *chat_template);
 
 /** Options of kvs_chat_render(). */
 typedef struct kvs_chat_options {
@@ -331,6 +334,68 @@ KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, s
  * contains the windows of the validation split in order, and starts again after the last. */
 KVS_API kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size_t context,
                                           kvs_err *err);
+
+/* ---- training files -------------------------------------------------------------------------- */
+
+/** What the records of a training file are. */
+typedef enum kvs_record_kind {
+    KVS_RECORD_TEXT,    /**< documents: {"text": ...}, or a text file */
+    KVS_RECORD_PAIR,    /**< {"prompt": ..., "response": ...} */
+    KVS_RECORD_MESSAGES /**< {"messages": [{"role": ..., "content": ...}, ...]} */
+} kvs_record_kind;
+
+/** Finds the kind of a file, .jsonl or text, also as .zst, from its first record. `field` is the
+ * key of a document's text, NULL = "text". */
+KVS_API kvs_status kvs_records_detect(kvs_record_kind *out, const char *path, const char *field,
+                                      kvs_err *err);
+
+/** Options of kvs_data_create_records(). */
+typedef struct kvs_records_options {
+    size_t size;                            /**< set by kvs_records_options_init() */
+    const kvs_tokenizer *tokenizer;         /**< required; only used by the call */
+    const kvs_chat_template *chat_template; /**< renders messages; only used by the call */
+    size_t length;                          /**< longest sequence, in fed tokens; required */
+    const char *valid; /**< a file of the same kind for validation; NULL = a part of the first */
+    double fraction;   /**< of the records that are for validation, 0 <= fraction < 1; 0.05 by
+                            default, 0 = nothing is evaluated */
+    uint64_t seed;     /**< of that split */
+    int loss_all;      /**< 1 = every token has a loss; 0 = only responses have */
+    int refuse_long;   /**< 1 = a longer conversation is an error; 0 = its end is cut off */
+    const char *field; /**< key of a document's text; NULL = "text" */
+    const char *separator; /**< between the documents of a text; NULL = "<|endoftext|>" */
+} kvs_records_options;
+
+/** A split of a training file. */
+typedef struct kvs_records_split {
+    uint64_t records;   /**< conversations or documents */
+    uint64_t sequences; /**< sequences of one epoch */
+    uint64_t tokens;    /**< tokens of the records, without those that were cut off */
+    uint64_t targets;   /**< tokens with a loss */
+    uint64_t bytes;     /**< size of the file */
+    uint64_t checksum;  /**< checksum of the file */
+} kvs_records_split;
+
+/** Describes the data of kvs_data_create_records(). */
+typedef struct kvs_records_info {
+    size_t size;          /**< sizeof(kvs_records_info), set by the caller */
+    kvs_record_kind kind; /**< of all records */
+    uint64_t cut;         /**< conversations that were longer than the longest sequence */
+    uint64_t dropped;     /**< conversations without any token that has a loss */
+    uint64_t inside;  /**< starts and ends of responses that are inside a token, which then has a
+                           loss */
+    uint64_t longest; /**< tokens of the longest conversation before cutting */
+    kvs_records_split split[2]; /**< ::KVS_SPLIT_TRAIN, ::KVS_SPLIT_VALID */
+} kvs_records_info;
+
+/** Sets the defaults; `size` is sizeof *options. */
+KVS_API void kvs_records_options_init(kvs_records_options *options, size_t size);
+/** Reads a training file, encodes its records, and creates data that owns the tokens.  A
+ * conversation is one sequence, a document is cut into sequences as in kvs_data_create_corpus().
+ * The training stream has every sequence once per epoch, in an order that depends on the seed and
+ * the epoch; the evaluation stream repeats the validation part.  The tokens of a response are found
+ * by rendering the messages before it: see docs/finetuning.md.  *info may be NULL. */
+KVS_API kvs_status kvs_data_create_records(kvs_data **out, kvs_records_info *info, const char *path,
+                                           const kvs_records_options *options, kvs_err *err);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -15,6 +15,7 @@ struct kvsi_documents {
     kvsi_source *source;
     int lines; /* .jsonl */
     int ended; /* the source is at its end */
+    size_t line_limit;
 
     char *buffer; /* read but not yet returned: from `begin` to `end` */
     size_t begin, end, capacity;
@@ -56,7 +57,8 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
     *documents = (kvsi_documents){.path = path,
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
-                                  .lines = lines};
+                                  .lines = lines,
+                                  .line_limit = KVSI_LINE_BYTES};
     TRY_OUT(kvsi_source_open(&documents->source, path, err));
     *out = documents;
     documents = NULL;
@@ -249,6 +251,14 @@ static int is_blank(const char *text, size_t size)
     return i == size;
 }
 
+static kvs_status check_line(const kvsi_documents *d, size_t size, kvs_err *err)
+{
+    if (size > d->line_limit)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %zu bytes", d->path,
+                         (unsigned long long)d->line + 1, d->line_limit);
+    return KVS_OK;
+}
+
 /* The next line without its line end; *found = 0 only at the end of the file. */
 static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, int *found,
                             kvs_err *err)
@@ -256,26 +266,32 @@ static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, 
     const char *end;
 
     while (!(end = find(d, "\n")) && !d->ended) {
-        if (held(d) > KVSI_LINE_BYTES)
-            return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %d bytes", d->path,
-                             (unsigned long long)d->line + 1, KVSI_LINE_BYTES);
+        TRY(check_line(d, held(d), err));
         TRY(read_more(d, err));
     }
     *line = text_of(d);
     *size = end ? (size_t)(end - *line) : held(d);
+    TRY(check_line(d, *size, err));
     *found = end || *size > 0;
     d->line += (uint64_t)*found;
     take(d, *size + (end != NULL));
     return KVS_OK;
 }
 
+/* A byte-order mark at the start of the file is skipped. */
 static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, kvs_err *err)
 {
+    static const char bom[] = "\xef\xbb\xbf";
     const unsigned long long number = d->line;
+    const size_t skipped =
+        number == 1 && size >= sizeof bom - 1 && memcmp(line, bom, sizeof bom - 1) == 0
+            ? sizeof bom - 1
+            : 0;
     json_error_t error = {0};
     kvs_status st;
 
-    d->value = kvsi_json_load(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    d->value = kvsi_json_load(line + skipped, size - skipped,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     d->handed = 0;
     st = kvsi_json_check("a line of JSON", err);
     if (st != KVS_OK)
@@ -286,9 +302,6 @@ static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, k
     if (!json_is_object(d->value))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: expected a JSON object", d->path,
                          number);
-    if (!json_is_string(json_object_get(d->value, d->field)))
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: no text in field '%s'", d->path,
-                         number, d->field);
     return KVS_OK;
 }
 
@@ -308,6 +321,14 @@ static kvs_status next_value(kvsi_documents *d, int *found, kvs_err *err)
     return KVS_OK;
 }
 
+static kvs_status check_field(const kvsi_documents *d, kvs_err *err)
+{
+    if (!json_is_string(json_object_get(d->value, d->field)))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: no text in field '%s'", d->path,
+                         (unsigned long long)d->line, d->field);
+    return KVS_OK;
+}
+
 static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int *found,
                              kvs_err *err)
 {
@@ -319,6 +340,7 @@ static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int 
 
         if (st != KVS_OK || !*found)
             return st;
+        TRY(check_field(d, err));
         field = json_object_get(d->value, d->field);
     }
     left = json_string_length(field) - d->handed;
@@ -360,4 +382,30 @@ kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *p
         st = next_field(documents, piece, found, err);
     while (st == KVS_OK && *found && piece->size == 0);
     return st;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+int kvsi_documents_has_lines(const kvsi_documents *documents)
+{
+    return documents->lines;
+}
+
+void kvsi_documents_limit_lines(kvsi_documents *documents, size_t bytes)
+{
+    documents->line_limit = bytes;
+}
+
+kvs_status kvsi_documents_next_object(kvsi_documents *documents, json_t **object, kvs_err *err)
+{
+    int found = 0;
+
+    TRY(next_value(documents, &found, err));
+    *object = documents->value;
+    return KVS_OK;
+}
+
+uint64_t kvsi_documents_line(const kvsi_documents *documents)
+{
+    return documents->line;
 }

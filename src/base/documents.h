@@ -9,7 +9,7 @@
 #ifndef KVSI_BASE_DOCUMENTS_H
 #define KVSI_BASE_DOCUMENTS_H
 
-#include "base/status.h"
+#include "base/json.h"
 
 enum { KVSI_PIECE_BYTES = 16 << 20, KVSI_LINE_BYTES = 256 << 20 };
 
@@ -35,6 +35,15 @@ kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *p
 /* Bytes and checksum of the file read so far. */
 uint64_t kvsi_documents_bytes(const kvsi_documents *documents);
 uint64_t kvsi_documents_checksum(const kvsi_documents *documents);
+
+/* Whether the file has lines of JSON.  If it does, its objects can be read instead of documents:
+ * every line that is not blank.  *object is borrowed until the next call; NULL = no more lines. */
+int kvsi_documents_has_lines(const kvsi_documents *documents);
+kvs_status kvsi_documents_next_object(kvsi_documents *documents, json_t **object, kvs_err *err);
+/* Returns the number of the line read last; the first is 1. */
+uint64_t kvsi_documents_line(const kvsi_documents *documents);
+/* Sets the size above which a line is refused, KVSI_LINE_BYTES by default. */
+void kvsi_documents_limit_lines(kvsi_documents *documents, size_t bytes);
 
 /* Where to split a text of `size` bytes at `at` (0 < at < size) or up to an eighth before: after a
  * line end between two words, else after any line end, else at a character boundary. */

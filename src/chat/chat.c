@@ -104,8 +104,8 @@ out:
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-static kvs_status render(kvsi_text *out, const kvs_chat_template *t, json_t *messages,
-                         const kvs_chat_options *o, kvs_err *err)
+kvs_status kvsi_chat_render(kvsi_text *out, const kvs_chat_template *t, json_t *messages,
+                            const kvs_chat_options *o, kvs_err *err)
 {
     kvsi_render r = {.err = err, .out = out, .line = 1};
     kvsi_value variables, value;
@@ -151,7 +151,7 @@ kvs_status kvs_chat_render(char **text, size_t *size, const kvs_chat_template *c
         return kvsi_fail(err, KVS_E_LIMIT, "the messages have %zu bytes, at most %d are read",
                          messages_size, KVSI_CHAT_MESSAGES_MAX);
     TRY(kvsi_json_parse_list(&list, messages, messages_size, "messages", err));
-    TRY_OUT(render(&out, chat_template, list, &o, err));
+    TRY_OUT(kvsi_chat_render(&out, chat_template, list, &o, err));
     *text = kvsi_alloc(out.length + 1, 1);
     if (!*text) {
         st = kvsi_no_memory(err, "the text of a chat");
@@ -180,7 +180,7 @@ static kvs_status find_stop(char **out, const kvs_chat_template *t, kvs_err *err
 
     if (!messages)
         return kvsi_no_memory(err, "a chat template");
-    st = render(&text, t, messages, &defaults, NULL);
+    st = kvsi_chat_render(&text, t, messages, &defaults, NULL);
     if (st == KVS_OK && (end = strstr(text.data, mark)) != NULL) {
         end += strlen(mark);
         size = strlen(end);
@@ -204,6 +204,11 @@ const char *kvs_chat_template_stop(const kvs_chat_template *chat_template)
     return chat_template ? chat_template->stop : NULL;
 }
 
+const char *kvs_chat_template_text(const kvs_chat_template *chat_template)
+{
+    return chat_template ? chat_template->text : NULL;
+}
+
 /* ---- creating -------------------------------------------------------------------------------- */
 
 void kvs_chat_template_free(kvs_chat_template *chat_template)
@@ -212,6 +217,8 @@ void kvs_chat_template_free(kvs_chat_template *chat_template)
         return;
     kvsi_arena_free(chat_template->arena);
     json_decref(chat_template->tokens);
+    kvsi_free(chat_template->name);
+    kvsi_free(chat_template->text);
     kvsi_free(chat_template->stop);
     kvsi_free(chat_template);
 }
@@ -223,13 +230,17 @@ kvs_status kvsi_chat_create(kvs_chat_template **out, const char *text, size_t si
     kvs_err inner = {0};
     kvs_status st = KVS_E_NOMEM;
 
-    if (t)
+    if (t) {
         t->arena = kvsi_arena_create();
-    if (!t || !t->arena) {
+        t->name = kvsi_strdup(what);
+        t->text = kvsi_alloc(size + 1, 1);
+    }
+    if (!t || !t->arena || !t->name || !t->text) {
         json_decref(tokens);
         st = kvsi_no_memory(err, "a chat template");
         goto out;
     }
+    memcpy(t->text, text, size);
     t->tokens = tokens;
     st = kvsi_template_parse(&t->body, t->arena, text, size, &inner);
     if (st != KVS_OK) {

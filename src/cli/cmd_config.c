@@ -1,5 +1,6 @@
 /* 'kvshift config': descriptions of all commands for other programs, made from the tables of
- * options: the schema of configuration files, man pages, and completion in shells. */
+ * options: the schema of configuration files, man pages, and completion in shells.  The verb
+ * presets is in config_presets.c. */
 #include "base/memory.h"
 #include "cli/completion.h"
 #include "cli/man_page.h"
@@ -159,9 +160,10 @@ static const kvsi_command completion_command = {
 
 const kvsi_command kvsi_cmd_config = {
     .name = "config",
-    .summary = "print schemas of configuration files, man pages, shell completion",
-    .usage = "schema|man|completion ...",
-    .purpose = "Describes the commands for editors, readers of man pages, and shells.",
-    .verbs =
-        (const kvsi_command *const[]){&schema_command, &man_command, &completion_command, NULL},
+    .summary = "print presets, schemas of configuration files, man pages, shell completion",
+    .usage = "presets|schema|man|completion ...",
+    .purpose = "Lists the presets, and describes the commands for editors, readers of man pages, "
+               "and shells.",
+    .verbs = (const kvsi_command *const[]){&kvsi_config_presets, &schema_command, &man_command,
+                                           &completion_command, NULL},
 };

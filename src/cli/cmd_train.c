@@ -8,6 +8,7 @@
 #include "cli/train_benchmarks.h"
 #include "cli/train_folder.h"
 #include "cli/train_output.h"
+#include "cli/train_records.h"
 #include "cli/train_samples.h"
 
 #include <inttypes.h>
@@ -75,9 +76,11 @@ static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uin
     if (first_step > 1)
         fprintf(stderr, "resumed after step %" PRIu64 " of %s\n", first_step - 1, s->out);
     announce_model(w, s);
-    if (s->data)
-        fprintf(stderr, "text: %s, windows of %zu tokens", s->data,
-                kvsi_model_count(s->model, "context"));
+    if (kvsi_train_has_conversations(w))
+        fprintf(stderr, "text: %s, conversations of at most %zu tokens", s->data,
+                kvsi_train_sequence_tokens(s));
+    else if (s->data)
+        fprintf(stderr, "text: %s, windows of %zu tokens", s->data, kvsi_train_sequence_tokens(s));
     else
         announce_task(w, s);
     if (ranks > 1)
@@ -185,12 +188,10 @@ static void report_stop(const callbacks *c, const kvs_train_result *result)
                 c->s->max_time, result->steps, saved);
 }
 
-/* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
+/* Epochs per step: batch / sequences of the training split.  0 = not training on text. */
 static double epochs_of_step(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
-    const size_t context = kvsi_model_count(s->model, "context");
-    const uint64_t windows =
-        w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, context) : 0;
+    const uint64_t windows = kvsi_train_sequences(w, s);
 
     return windows > 0 ? kvs_train_config_number(s->train, "batch") / (double)windows : 0;
 }
@@ -228,6 +229,8 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
     c.profile.planned = (double)plan.total_bytes;
     kvsi_catch_stop();
     kvsi_catch_save();
+    if (w->records.split[KVS_SPLIT_TRAIN].records > 0 && !is_silent(&c))
+        kvsi_train_announce_records(w, s);
     kvsi_train_progress_start(&c.progress, c.steps, epochs_of_step(w, s), is_silent(&c));
     st = kvs_train(&result, w->model, w->data, s->train, &options, err);
     kvsi_progress_end(&c.progress.line);

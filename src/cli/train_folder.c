@@ -44,6 +44,23 @@ json_t *kvsi_sources_json(const kvs_corpus *corpus)
     return list;
 }
 
+/* The same list for a text file and the file of --valid-data. */
+static json_t *record_sources(const kvsi_train_setup *w, const kvsi_train_options *s)
+{
+    const char *const paths[] = {s->data, s->valid_data};
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < 2 && paths[i]; i++) {
+        const kvs_records_split *file = &w->records.split[i];
+        char sum[KVSI_CHECKSUM_TEXT];
+
+        kvsi_checksum_print(sum, file->checksum);
+        json_array_append_new(list, json_pack("{s:o, s:I, s:s}", "name", kvsi_json_path(paths[i]),
+                                              "bytes", (json_int_t)file->bytes, "checksum", sum));
+    }
+    return list;
+}
+
 static void add_environment(kvsi_text *text, const kvs_runtime *rt)
 {
     json_t *facts = kvsi_cli_version_json(rt);
@@ -67,9 +84,10 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
     kvsi_options_print_config(&out->settings, &kvsi_train_command, &run, parsed);
     kvsi_text_format(&out->command, "%s\n", line);
     add_environment(&out->environment, w->rt);
-    if (w->corpus)
-        add_json(&out->sources, json_pack("{s:o, s:o}", "data", kvsi_json_path(s->data), "sources",
-                                          kvsi_sources_json(w->corpus)));
+    if (s->data)
+        add_json(&out->sources,
+                 json_pack("{s:o, s:o}", "data", kvsi_json_path(s->data), "sources",
+                           w->corpus ? kvsi_sources_json(w->corpus) : record_sources(w, s)));
     TRY(kvsi_text_check(&out->settings, err));
     TRY(kvsi_text_check(&out->command, err));
     TRY(kvsi_text_check(&out->environment, err));
@@ -77,10 +95,13 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
     out->count = 3;
-    if (w->corpus) {
+    if (s->data) {
         TRY(kvsi_text_check(&out->sources, err));
         out->list[out->count++] = (kvs_run_file){kvsi_sources_file, out->sources.data, 0};
     }
+    if (w->chat_template) /* with which 'kvshift chat' then talks to the model */
+        out->list[out->count++] =
+            (kvs_run_file){"chat_template.jinja", kvs_chat_template_text(w->chat_template), 0};
     return KVS_OK;
 }
 

@@ -11,7 +11,7 @@
 #include "cli/train_setup.h"
 #include "kvshift/kvshift_files.h"
 
-enum { KVSI_RUN_FILES = 4 }; /* at most */
+enum { KVSI_RUN_FILES = 5 }; /* at most */
 
 typedef struct kvsi_run_files {
     kvs_run_file list[KVSI_RUN_FILES]; /* borrows the texts */

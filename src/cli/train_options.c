@@ -1,5 +1,6 @@
 #include "cli/train_options.h"
 
+#include "base/files.h"
 #include "cli/model_options.h"
 #include "cli/options/options_config.h"
 #include "cli/train_folder.h"
@@ -10,6 +11,7 @@
 
 static const char *const resume_names[] = {"newest", "auto", NULL};
 static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
+static const char *const too_long_names[] = {"cut", "refuse", NULL};
 
 /* Names of groups.  MODEL, IGSM, TRAINING, SAMPLES, BENCHMARKS, RANKS and RUN also contain settings
  * of the library. */
@@ -43,11 +45,25 @@ static const kvsi_setting task_rows[] = {
     {ROW("task", KVSI_SETTING_CHOICE, task, TASK, "NAME", "what is learned"),
      .choice_at = kvs_task_name, .value = "induction"},
     {TEXT("data", data, TASK, "PATH",
-          "learn text instead: a corpus of 'kvshift data build', or a .bin of llm.c or nanoGPT, "
-          "with --vocab"),
+          "learn text instead: a corpus of 'kvshift data build'; conversations or documents as "
+          ".jsonl or text; or a .bin of llm.c or nanoGPT, with --vocab"),
      .automatic = "none"},
-    {TEXT("valid-data", valid_data, TASK, "FILE", "a second .bin that is the validation text"),
-     .automatic = "the end of --data, 5 % of it"},
+    {TEXT("valid-data", valid_data, TASK, "FILE",
+          "a second file of the same kind that is for validation"),
+     .automatic = "5 % of --data"},
+    {TEXT("tokenizer", tokenizer, TASK, "FILE", "tokenizer of a text file as --data"),
+     .letter = 't', .automatic = "that of the model of --init-from"},
+    {TEXT("chat-template", chat_template, TASK, "NAME",
+          "a named template, or a file with one, for the messages of --data"),
+     .automatic = "that of the model of --init-from"},
+    {CHOICE("too-long", too_long, TASK,
+            "what is done with a conversation that is longer than a sequence", too_long_names),
+     .value = "cut"},
+    {SIZE("sequence-tokens", sequence_tokens, TASK,
+          "longest sequence of --data, in tokens, at most the context"),
+     .automatic = "the context"},
+    {REAL("epochs", epochs, TRAINING, "passes over --data, instead of --steps"), .high = 1e9,
+     .automatic = "as --steps gives", .use = KVSI_MAY_CHANGE},
 };
 
 static const kvsi_setting igsm_rows[] = {
@@ -124,14 +140,34 @@ const kvsi_command_options kvsi_train_command = {
         "  kvshift train --data corpora/book --model desk-1m --shift kv --out runs/book\n"
         "  kvshift train --resume --out runs/book\n"
         "  kvshift train --init-from model --retrofit kv --data corpora/book --out runs/more\n"
+        "  kvshift train --init-from model --retrofit kv --data chats.jsonl --out runs/chats\n"
         "  kvshift train --model paper-19b --dry-run\n",
-    .common =
-        (const char *const[]){
-            "model",  "init-from", "retrofit", "task",      "data",       "shift",
-            "layers", "dim",       "heads",    "vocab",     "context",    "steps",
-            "batch",  "lr",        "seed",     "precision", "eval-every", "checkpoint-every",
-            "out",    "resume",    "max-time", "dry-run",   "threads",    "config",
-            NULL},
+    .common = (const char *const[]){"model",
+                                    "init-from",
+                                    "retrofit",
+                                    "task",
+                                    "data",
+                                    "shift",
+                                    "layers",
+                                    "dim",
+                                    "heads",
+                                    "vocab",
+                                    "context",
+                                    "steps",
+                                    "epochs",
+                                    "batch",
+                                    "lr",
+                                    "seed",
+                                    "precision",
+                                    "eval-every",
+                                    "checkpoint-every",
+                                    "out",
+                                    "resume",
+                                    "max-time",
+                                    "dry-run",
+                                    "threads",
+                                    "config",
+                                    NULL},
     .purpose = "Trains a model on a synthetic task or on text and evaluates it.  The folder --out "
                "then holds model.safetensors, config.json, train.jsonl (one record per step) and "
                "result.json.",
@@ -193,6 +229,30 @@ const kvs_task_config *kvsi_train_task(const kvsi_train_options *s)
     return NULL;
 }
 
+int kvsi_train_is_given_now(const kvsi_parsed_options *parsed, const char *option)
+{
+    return parsed->source[kvsi_command_index(&kvsi_train_command, option)] > KVSI_FROM_FILE;
+}
+
+int kvsi_train_is_text_file(const kvsi_train_options *s)
+{
+    static const char *const endings[] = {".txt", ".md", ".json", ".jsonl", ".zst", ".gz", ".csv"};
+
+    for (size_t i = 0; s->data && i < sizeof endings / sizeof *endings; i++)
+        if (kvsi_ends_with(s->data, endings[i]) && !kvsi_is_folder(s->data))
+            return 1;
+    return 0;
+}
+
+/* The option is that of the task induction, which has answers too. */
+int kvsi_train_has_loss_everywhere(const kvsi_train_options *s)
+{
+    for (size_t i = 0; kvs_task_name(i) && i < KVSI_TASKS_MAX; i++)
+        if (strcmp(kvs_task_name(i), "induction") == 0)
+            return strcmp(kvsi_task_word(s->tasks[i], "loss").text, "all") == 0;
+    return 0;
+}
+
 /* ---- defaults -------------------------------------------------------------------------------- */
 
 kvs_status kvsi_train_set_defaults(kvsi_train_options *s, const char *body, kvs_err *err)
@@ -224,6 +284,56 @@ static kvs_status keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *p
         accumulate++;
     parsed->source[index] = KVSI_FROM_OTHERS;
     return kvs_train_config_set_number(s->train, "accumulate", (double)accumulate, err);
+}
+
+static kvs_status set_default(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *name,
+                              double value, kvs_err *err)
+{
+    const size_t index = kvsi_command_index(&kvsi_train_command, name);
+
+    if (parsed->source[index] != KVSI_FROM_DEFAULT)
+        return KVS_OK;
+    parsed->source[index] = KVSI_FROM_OTHERS;
+    return kvs_train_config_set_number(s->train, name, value, err);
+}
+
+/* Training a model further on a text file has other defaults: three epochs in small batches, at a
+ * low rate that falls, or a high one if only the shift is trained. */
+static kvs_status set_fine_tuning(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const size_t schedule = kvsi_command_index(&kvsi_train_command, "schedule");
+    const size_t epochs = kvsi_command_index(&kvsi_train_command, "epochs");
+    const size_t steps = kvsi_command_index(&kvsi_train_command, "steps");
+
+    if (!s->init_from || !kvsi_train_is_text_file(s))
+        return KVS_OK;
+    TRY(set_default(s, parsed, "batch", 16, err));
+    TRY(set_default(s, parsed, "lr",
+                    kvs_train_config_number(s->train, "only-shift") > 0 ? 1e-2 : 5e-5, err));
+    if (parsed->source[schedule] == KVSI_FROM_DEFAULT) {
+        parsed->source[schedule] = KVSI_FROM_OTHERS;
+        TRY(kvs_train_config_set(s->train, "schedule", "cosine", err));
+    }
+    if (parsed->source[epochs] == KVSI_FROM_DEFAULT && parsed->source[steps] == KVSI_FROM_DEFAULT) {
+        parsed->source[epochs] = KVSI_FROM_OTHERS;
+        s->epochs = 3;
+    }
+    return KVS_OK;
+}
+
+/* Of --steps and --epochs, that of the later source counts.  If both have the same source, the
+ * setup compares them. */
+static void choose_length(kvsi_train_options *s, kvsi_parsed_options *parsed)
+{
+    const size_t steps = kvsi_command_index(&kvsi_train_command, "steps");
+    const size_t epochs = kvsi_command_index(&kvsi_train_command, "epochs");
+
+    if (parsed->source[steps] > parsed->source[epochs] && kvsi_option_is_given(parsed, steps)) {
+        s->epochs = 0;
+        parsed->source[epochs] = KVSI_FROM_DEFAULT;
+    } else if (s->epochs > 0 && parsed->source[epochs] > parsed->source[steps]) {
+        parsed->source[steps] = KVSI_FROM_OTHERS;
+    }
 }
 
 /* ---- task or text ---------------------------------------------------------------------------- */
@@ -278,6 +388,8 @@ static kvs_status check_task(const kvsi_train_options *s, const kvsi_parsed_opti
         const kvsi_setting row = kvsi_command_row(&kvsi_train_command, i);
         const char *task = task_of_group(row.group);
 
+        if (kvsi_train_is_text_file(s) && strcmp(row.name, "loss") == 0)
+            continue; /* also of conversations */
         if (task && !kvsi_train_is_task(s, task) && kvsi_option_is_given(parsed, i) &&
             !repeats_default(s, parsed, i))
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", row.name, task);
@@ -393,6 +505,8 @@ static kvs_status look_ahead(kvsi_train_options *s, kvsi_parsed_options *parsed,
         mark_at_start(parsed, "vocab");
     if (s->data)
         mark_at_start(parsed, "eval-sequences");
+    if (s->epochs > 0)
+        mark_at_start(parsed, "steps");
     mark_at_start(parsed, "eval-every");
     mark_model(s, parsed);
     return KVS_OK;
@@ -427,6 +541,8 @@ kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed,
         TRY_OUT(choose_task(s, parsed, err));
     }
     TRY_OUT(check_task(s, parsed, err));
+    TRY_OUT(set_fine_tuning(s, parsed, err));
+    choose_length(s, parsed);
     if (parsed->print_config)
         TRY_OUT(look_ahead(s, parsed, err));
 out:

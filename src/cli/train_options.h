@@ -12,6 +12,9 @@ typedef struct kvsi_train_options {
     const char *preset;
     double dropout;
     const char *task, *data, *valid_data, *igsm_tokenizer;
+    const char *tokenizer, *chat_template, *too_long; /* of a text file as data */
+    size_t sequence_tokens;                           /* 0 = the context */
+    double epochs;                                    /* 0 = as many as the steps make */
     const char *sample_prompt;
     size_t sample_tokens;
     double sample_temp;
@@ -38,6 +41,12 @@ kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed,
 int kvsi_train_is_task(const kvsi_train_options *s, const char *name);
 /* Returns the configuration of the task s->task. */
 const kvs_task_config *kvsi_train_task(const kvsi_train_options *s);
+/* Returns whether --data is a text file, and not a corpus or a file of ids. */
+int kvsi_train_is_text_file(const kvsi_train_options *s);
+/* Returns whether every token of conversations has a loss. */
+int kvsi_train_has_loss_everywhere(const kvsi_train_options *s);
+/* Returns whether the option was given for this start, and not by the run that is resumed. */
+int kvsi_train_is_given_now(const kvsi_parsed_options *parsed, const char *option);
 /* Returns whether any option names a task or a text. */
 int kvsi_train_names_task(const kvsi_train_options *s, const kvsi_parsed_options *parsed);
 

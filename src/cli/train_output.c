@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/train_records.h"
 #include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_lab.h"
 #include "kvshift/kvshift_mpi.h"
@@ -307,9 +308,10 @@ static void print_text_result(const kvsi_train_setup *w, const kvsi_train_option
     kvsi_format_duration(duration, sizeof duration, result->seconds);
     kvsi_format_count(rate, sizeof rate, token_rate(result));
     if (s->data)
-        printf("loss      %.4f, perplexity %.3f on %" PRIu64 " windows of the validation text\n",
+        printf("loss      %.4f, perplexity %.3f on %" PRIu64 " %s of the validation text\n",
                result->final.loss, exp(result->final.loss),
-               kvsi_train_count(s->train, "eval-sequences"));
+               kvsi_train_count(s->train, "eval-sequences"),
+               kvsi_train_has_conversations(w) ? "conversations" : "windows");
     else
         print_accuracy(w, s, &result->final);
     if (s->data)

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "cli/train_records.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +33,32 @@ static kvs_status encode_prompt(kvsi_train_samples *t, const char *text, kvs_err
         st = fail_memory(err);
 out:
     kvs_ids_free(ids);
+    return st;
+}
+
+/* The first conversation for validation up to its response, or the first tokens of a document. */
+static kvs_status read_record_prompt(kvsi_train_samples *t, const kvsi_train_setup *w, kvs_err *err)
+{
+    const size_t most = kvs_data_max_length(w->data);
+    int32_t *targets = kvsi_alloc(most, sizeof *targets);
+    uint8_t *scored = kvsi_alloc(most, sizeof *scored);
+    kvs_status st = KVS_OK;
+    size_t length;
+
+    t->prompt = kvsi_alloc(most, sizeof *t->prompt);
+    if (!t->prompt || !targets || !scored) {
+        st = fail_memory(err);
+        goto out;
+    }
+    length = kvs_data_sequence(t->prompt, targets, scored, w->data, 0, KVS_STREAM_EVAL, 0);
+    t->prompt_count = length < PROMPT_TOKENS ? length : PROMPT_TOKENS;
+    if (!kvsi_train_has_conversations(w))
+        goto out;
+    for (t->prompt_count = 1; t->prompt_count < length && targets[t->prompt_count - 1] < 0;)
+        t->prompt_count++;
+out:
+    kvsi_free(targets);
+    kvsi_free(scored);
     return st;
 }
 
@@ -75,8 +102,10 @@ kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train
     samples->sampling.seed = kvsi_train_count(s->train, "seed");
     if (s->sample_prompt)
         TRY_OUT(encode_prompt(samples, s->sample_prompt, err));
-    else
+    else if (w->corpus)
         TRY_OUT(read_prompt(samples, w->corpus, context, err));
+    else
+        TRY_OUT(read_record_prompt(samples, w, err));
     if (samples->prompt_count < 1 || samples->prompt_count > context) {
         st = kvsi_fail(err, KVS_E_INVALID,
                        "option '--sample-prompt': expected 1 to %zu tokens, found %zu", context,

@@ -4,8 +4,10 @@
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
 #include "cli/train_folder.h"
+#include "cli/train_records.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 /* Defaults for text: window length in tokens, and windows per evaluation. */
@@ -73,26 +75,9 @@ out:
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static int is_text_file(const char *path)
-{
-    static const char *const endings[] = {".txt", ".md", ".json", ".jsonl", ".zst", ".gz", ".csv"};
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (kvsi_ends_with(path, endings[i]))
-            return 1;
-    return 0;
-}
-
-/* A file of token ids does not contain the size of its vocabulary, so --vocab must give it.  A text
- * file must be made into a corpus first. */
+/* A file of token ids does not contain the size of its vocabulary, so --vocab must give it. */
 static kvs_status check_file(const kvsi_train_options *s, size_t vocab, kvs_err *err)
 {
-    if (is_text_file(s->data))
-        return kvsi_fail(
-            err, KVS_E_INVALID,
-            "'%s' is a text file, expected a corpus; build one with 'kvshift data build %s "
-            "--tokenizer FILE --out DIR'",
-            s->data, s->data);
     if (vocab == 0 && !kvsi_ends_with(s->data, ".shard"))
         return kvsi_fail(
             err, KVS_E_INVALID,
@@ -136,23 +121,55 @@ static uint64_t usual_eval_every(uint64_t steps)
     return every;
 }
 
+/* --epochs sets the number of steps.  If --steps is given too, by the same file or command line,
+ * both must agree; a run that is resumed keeps its number. */
+static kvs_status set_steps(const kvsi_train_setup *w, kvsi_train_options *s,
+                            const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const double sequences = (double)kvsi_train_sequences(w, s);
+    const double batch = kvs_train_config_number(s->train, "batch");
+    const double steps = ceil(s->epochs * sequences / batch);
+    const double given = kvs_train_config_number(s->train, "steps");
+
+    if (!(s->epochs > 0))
+        return KVS_OK;
+    if (!kvsi_train_is_given(parsed, "steps"))
+        TRY(kvs_train_config_set_number(s->train, "steps", steps > 1 ? steps : 1, err));
+    else if (!s->resume && given != steps)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--steps' is %.0f, but '--epochs' %g makes %.0f steps of %.0f "
+                         "sequences",
+                         given, s->epochs, steps, batch);
+    if (!kvsi_train_is_given(parsed, "warmup") &&
+        steps / 10 < kvs_train_config_number(s->train, "warmup"))
+        return kvs_train_config_set_number(s->train, "warmup", floor(steps / 10), err);
+    return KVS_OK;
+}
+
 /* The corpus sets the vocabulary; windows are as long as the context. */
 static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const double most = TEXT_EVAL_WINDOWS;
     double windows, every;
-    size_t context;
 
-    TRY(open_corpus(w, s, parsed, err));
-    if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
-        TRY(kvs_model_config_set_number(s->model, "vocab",
-                                        (double)kvs_corpus_get_info(w->corpus)->vocab, err));
     if (kvsi_model_count(s->model, "context") == 0)
         TRY(kvs_model_config_set_number(s->model, "context", TEXT_CONTEXT, err));
-    context = kvsi_model_count(s->model, "context");
-    TRY(kvs_data_create_corpus(&w->data, w->corpus, context, err));
-    windows = (double)kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, context);
+    if (s->sequence_tokens > kvsi_model_count(s->model, "context"))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--sequence-tokens' is %zu, but the context is %zu",
+                         s->sequence_tokens, kvsi_model_count(s->model, "context"));
+    if (kvsi_train_is_text_file(s)) {
+        TRY(kvsi_train_open_records(w, s, parsed, err));
+    } else {
+        TRY(kvsi_train_refuse_record_options(s, parsed, err));
+        TRY(open_corpus(w, s, parsed, err));
+        TRY(kvs_data_create_corpus(&w->data, w->corpus, kvsi_train_sequence_tokens(s), err));
+    }
+    if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
+        TRY(kvs_model_config_set_number(s->model, "vocab", (double)kvs_data_vocab(w->data), err));
+    windows = (double)kvsi_train_valid_sequences(w, s);
+    TRY(set_steps(w, s, parsed, err));
     every = (double)usual_eval_every(kvsi_train_count(s->train, "steps"));
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
         TRY(kvs_train_config_set_number(s->train, "eval-sequences", windows < most ? windows : most,
@@ -251,6 +268,10 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                          s->resume ? "resume" : "checkpoint-every");
     if (s->valid_data && !s->data)
         return kvsi_fail(err, KVS_E_INVALID, "option '--valid-data' needs '--data'");
+    if (s->epochs > 0 && !s->data)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--epochs' needs '--data'");
+    if (!s->data)
+        TRY(kvsi_train_refuse_record_options(s, parsed, err));
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
@@ -296,6 +317,7 @@ void kvsi_train_setup_release(kvsi_train_setup *w)
     kvs_model_free(w->model);
     kvs_data_free(w->data);
     kvs_tokenizer_free(w->tokenizer);
+    kvs_chat_template_free(w->chat_template);
     kvs_corpus_close(w->corpus);
     kvs_runtime_free(w->rt);
 }

@@ -3,16 +3,19 @@
 #define KVSI_CLI_TRAIN_SETUP_H
 
 #include "cli/train_options.h"
+#include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_mpi.h"
 
 /* Created in this order, released in the reverse order. */
 typedef struct kvsi_train_setup {
     kvs_comm *comm; /* borrowed */
     kvs_runtime *rt;
-    kvs_corpus *corpus;       /* NULL = a synthetic task */
-    kvs_tokenizer *tokenizer; /* of the text or the task; NULL = none, or not known */
-    kvs_data *data;           /* NULL = a plan for text that is not given */
-    kvs_model *model;         /* NULL after --dry-run */
+    kvs_corpus *corpus;               /* NULL = a synthetic task, or a text file */
+    kvs_chat_template *chat_template; /* of the messages of a text file; NULL = there are none */
+    kvs_records_info records;         /* of a text file; no records = there is none */
+    kvs_tokenizer *tokenizer;         /* of the text or the task; NULL = none, or not known */
+    kvs_data *data;                   /* NULL = a plan for text that is not given */
+    kvs_model *model;                 /* NULL after --dry-run */
 } kvsi_train_setup;
 
 /* Creates what the options ask for, and sets the options that depend on it, such as the vocabulary.

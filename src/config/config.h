@@ -133,6 +133,10 @@ struct kvs_model_config {
     double init_std;          /* weights ~ N(0, init_std) */
     int identity_projections; /* q, k, v and o start as identity matrices */
     int unit_embeddings;      /* embedding rows start with length 1 */
+
+    /* The family of files that the model was read from, as which it is written again if it can be:
+     * a type of formats/families.c, or NULL.  It is no setting and changes nothing else. */
+    const char *family;
 };
 
 /* ---- training ---- */

@@ -2,6 +2,7 @@
  * for one machine. */
 #include "config/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct preset {
@@ -46,19 +47,33 @@ static const char *name_at(const void *names, size_t index)
     return kvs_preset_name(index);
 }
 
+/* Refuses an unknown name with the nearest one or, if none is near, with all of them. */
+static kvs_status refuse(const char *name, kvs_err *err)
+{
+    const char *const nearest = kvsi_nearest_name(name, name_at, NULL);
+    char all[256] = "";
+    size_t length = 0;
+
+    if (nearest)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown preset '%s'; did you mean '%s'?", name,
+                         nearest);
+    for (size_t i = 0; i < PRESETS && length < sizeof all; i++)
+        length += (size_t)snprintf(all + length, sizeof all - length, "%s%s",
+                                   i == 0            ? ""
+                                   : i + 1 < PRESETS ? ", "
+                                                     : " or ",
+                                   presets[i].name);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown preset '%s', expected %s", name, all);
+}
+
 static kvs_status find(const preset **out, const char *name, kvs_err *err)
 {
-    const char *nearest;
-
     for (size_t i = 0; i < PRESETS; i++)
         if (strcmp(presets[i].name, name) == 0) {
             *out = &presets[i];
             return KVS_OK;
         }
-    nearest = kvsi_nearest_name(name, name_at, NULL);
-    return kvsi_fail(err, KVS_E_INVALID, "unknown preset '%s'%s%s%s", name,
-                     nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?" : "");
+    return refuse(name, err);
 }
 
 kvs_status kvsi_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err)

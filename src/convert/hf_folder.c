@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "convert/companions.h"
 #include "convert/convert.h"
+#include "formats/family_tensors.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
 #include "tokenizer/tokenizer_files.h"
@@ -95,9 +96,9 @@ static int has_python(const kvs_model_config *config, const json_t *object)
     return config->body == KVSI_BODY_LLAMA && json_object_get(object, "kvshift");
 }
 
-static json_t *make_config(const kvsi_conversion *c, int *python)
+static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family, int *python)
 {
-    json_t *object = kvsi_hf_config_to_family_json(&c->source.config);
+    json_t *object = kvsi_hf_config_to_family_json(&c->source.config, family);
     int failed = 0;
 
     *python = has_python(&c->source.config, object);
@@ -198,20 +199,26 @@ static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs
 
 static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
 {
-    const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
+    const kvsi_tensor_source ours = kvsi_convert_tensors(&c->source);
+    kvsi_family_tensors tensors = {0};
+    const kvsi_family *family = NULL;
+    kvsi_tensor_source theirs;
     int python = 0;
     json_t *config = NULL;
     kvs_status st;
 
     TRY_OUT(write_tokenizer(c, dir, err));
-    config = make_config(c, &python);
+    config = make_config(c, &family, &python);
     if (config)
         TRY_OUT(set_ids(config, c, err));
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
         TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->request->how.shard_bytes, err));
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    theirs = kvsi_family_source(&tensors);
+    TRY_OUT(kvsi_safetensors_write_shards(dir, &theirs, c->request->how.shard_bytes, err));
 out:
+    kvsi_family_tensors_release(&tensors);
     json_decref(config);
     return st;
 }

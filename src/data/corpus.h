@@ -22,6 +22,8 @@ typedef struct kvsi_corpus_plan {
     kvs_corpus_build_options how; /* `size` is not used */
 } kvsi_corpus_plan;
 
+/* Returns a number from 0 to below 1; a document is for validation if it is below the fraction. */
+double kvsi_split_hash(uint64_t seed, uint64_t document);
 /* Sets the default options and the tokenizer "bytes". */
 void kvsi_corpus_plan_init(kvsi_corpus_plan *plan);
 kvs_status kvsi_corpus_build(const kvsi_corpus_plan *plan, const char *dir, kvs_err *err);

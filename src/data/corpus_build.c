@@ -212,10 +212,9 @@ static void report_texts(const build *b)
     kvsi_text_release(&line);
 }
 
-/* 0 <= hash < 1 */
-static double split_hash(const build *b, uint64_t document)
+double kvsi_split_hash(uint64_t seed, uint64_t document)
 {
-    const uint64_t key[2] = {b->plan->how.seed, document};
+    const uint64_t key[2] = {seed, document};
 
     return (double)(kvsi_checksum(key, sizeof key) >> 11) * 0x1p-53;
 }
@@ -224,7 +223,8 @@ static kvs_split split_of(const build *b, uint64_t document)
 {
     if (b->record.info.rule != KVS_SPLIT_BY_DOCUMENT || document == b->forced[KVS_SPLIT_TRAIN])
         return KVS_SPLIT_TRAIN;
-    if (document == b->forced[KVS_SPLIT_VALID] || split_hash(b, document) < b->plan->how.valid)
+    if (document == b->forced[KVS_SPLIT_VALID] ||
+        kvsi_split_hash(b->plan->how.seed, document) < b->plan->how.valid)
         return KVS_SPLIT_VALID;
     return KVS_SPLIT_TRAIN;
 }
@@ -236,7 +236,7 @@ static void force_split(build *b)
     double low = 1, high = 0;
 
     for (uint64_t d = 0; d < b->documents; d++) {
-        const double hash = split_hash(b, d);
+        const double hash = kvsi_split_hash(b->plan->how.seed, d);
 
         least = hash < low ? d : least;
         low = hash < low ? hash : low;

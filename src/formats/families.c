@@ -33,7 +33,14 @@ enum {
     "context=1024 norm-eps=1e-5 tied=yes dropout-embedding=0.1 dropout-attention=0.1 "             \
     "dropout-residual=0.1"
 
-/* A model without a shift is written as the first family that can have all of its settings. */
+static const kvsi_packed_rows phi3_rows[] = {
+    {"qkv_proj.weight", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}},
+    {"gate_up_proj.weight", {"gate_proj.weight", "up_proj.weight"}},
+    {NULL, {NULL}},
+};
+
+/* A model that was read from no family's files, and has no shift, is written as the first family
+ * without packed rows that can have all of its settings. */
 static const kvsi_family families[] = {
     {"llama", "LlamaForCausalLM", LLAMA, OF_LLAMA, .settings = LLAMA_DEFAULTS},
     {"gpt2", "GPT2LMHeadModel", GPT2, OF_GPT2, .settings = GPT2_DEFAULTS},
@@ -44,7 +51,7 @@ static const kvsi_family families[] = {
      .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qkv-bias=yes sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"qwen3", "Qwen3ForCausalLM", QWEN3, OF_LLAMA,
-     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=head "
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=head head-size=128 "
                  "sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"granite", "GraniteForCausalLM", GRANITE, OF_LLAMA,
@@ -54,7 +61,7 @@ static const kvsi_family families[] = {
      .windows = KVSI_WINDOWS_ASKED, .skips_rope = 1},
     {"phi3", "Phi3ForCausalLM", PHI3, OF_LLAMA,
      .settings = "context=4096 norm-eps=1e-5 rope-base=10000", .windows = KVSI_WINDOWS_ALL,
-     .packs_rows = 1},
+     .packed = phi3_rows},
 };
 
 static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,

@@ -16,7 +16,13 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_PATTERN,   /* all but every 'sliding_window_pattern'-th */
 } kvsi_window_rule;
 
-enum { KVSI_ACTIVATIONS = 4 };
+enum { KVSI_ACTIVATIONS = 4, KVSI_PACKED_MAX = 3 };
+
+/* A tensor whose rows are those of several of ours, which follow each other in our order.  Both
+ * names are the ends of the tensors' names. */
+typedef struct kvsi_packed_rows {
+    const char *name, *parts[KVSI_PACKED_MAX];
+} kvsi_packed_rows;
 
 typedef struct kvsi_family {
     const char *type, *model; /* 'model_type', and the member of 'architectures' */
@@ -27,10 +33,10 @@ typedef struct kvsi_family {
     const char *activations
         [KVSI_ACTIVATIONS]; /* names of the one that the body has; the first is written */
     kvsi_window_rule windows;
-    int skips_rope; /* its files list layers without rotary positions */
-    int packs_rows; /* q, k and v, and gate and up, are rows of one tensor each */
-    int local_rope; /* layers with a window have a base of rotary positions of their own */
-    int root_scale; /* the scale of embeddings is the root of their width */
+    int skips_rope;                 /* its files list layers without rotary positions */
+    int local_rope;                 /* layers with a window have a rotary base of their own */
+    int root_scale;                 /* the scale of embeddings is the root of their width */
+    const kvsi_packed_rows *packed; /* ended by a NULL name; NULL = none */
 } kvsi_family;
 
 /* Our own models, whose config.json has an object with what differs from a plain model. */

@@ -74,6 +74,21 @@ static json_t *key_to_json(const kvsi_family_key *key, const kvs_model_config *c
     return kvsi_setting_to_json(row, config);
 }
 
+/* Some families have a head size of their own where the key is missing.  Llama's files only have
+ * the key where it says something. */
+static int set_family_key(json_t *object, const kvsi_family_key *key,
+                          const kvs_model_config *config, const kvsi_family *family)
+{
+    kvs_model_config c = *config;
+
+    if (strcmp(key->setting, "head-size") == 0 && c.head_size == 0) {
+        if (strcmp(family->type, "llama") == 0)
+            return 0;
+        c.head_size = c.dim / c.heads;
+    }
+    return json_object_set_new(object, key->key, key_to_json(key, &c));
+}
+
 static int set_family_keys(json_t *object, const kvs_model_config *config,
                            const kvsi_family *family)
 {
@@ -81,9 +96,8 @@ static int set_family_keys(json_t *object, const kvs_model_config *config,
     int failed = 0;
 
     for (size_t i = 0; (key = kvsi_family_key_at(i)); i++)
-        if (key->families & family->bit &&
-            !(strcmp(key->setting, "head-size") == 0 && config->head_size == 0))
-            failed |= json_object_set_new(object, key->key, key_to_json(key, config));
+        if (key->families & family->bit)
+            failed |= set_family_key(object, key, config, family);
     return failed;
 }
 
@@ -222,33 +236,44 @@ static int is_equal(const kvs_model_config *a, const kvs_model_config *b)
     return 1;
 }
 
-json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config)
+/* config.json of the family if that says everything about the model; otherwise NULL. */
+static json_t *to_this_family(const kvsi_family *family, const kvs_model_config *config)
 {
-    json_t *object = kvsi_hf_config_to_json(config), *theirs;
     kvs_model_config finished = *config, again;
-    const kvsi_family *family;
+    json_t *object;
 
-    if (config->body != KVSI_BODY_LLAMA || !json_object_get(object, OWN_KEY) ||
-        kvs_model_config_finish(&finished, NULL) != KVS_OK)
-        return object;
-    for (size_t i = 0; (family = kvsi_family_at(i)); i++) {
-        if (family->body != KVSI_BODY_LLAMA || family->packs_rows)
-            continue;
-        theirs = family_to_json(family, &finished, NULL);
-        if (theirs && kvsi_hf_config_from_json(&again, theirs, "config.json", NULL) == KVS_OK &&
-            is_equal(&again, &finished)) {
-            json_decref(object);
-            return theirs;
-        }
-        json_decref(theirs);
+    if (finished.shift.targets == 0) { /* the rest of it says nothing then */
+        set_plain(&again, config->body);
+        finished.shift = again.shift;
     }
-    return object;
+    if (kvs_model_config_finish(&finished, NULL) != KVS_OK || finished.body != family->body)
+        return NULL;
+    object = family_to_json(family, &finished, NULL);
+    if (object && kvsi_hf_config_from_json(&again, object, "config.json", NULL) == KVS_OK &&
+        is_equal(&again, &finished))
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config, const kvsi_family **family)
+{
+    json_t *object = NULL;
+
+    *family = config->family ? kvsi_family_find(config->family) : NULL;
+    if (*family && (object = to_this_family(*family, config)))
+        return object;
+    for (size_t i = 0; !object && (*family = kvsi_family_at(i)); i++)
+        if (!(*family)->packed)
+            object = to_this_family(*family, config);
+    return object ? object : kvsi_hf_config_to_json(config);
 }
 
 kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err)
 {
     kvs_status st;
-    json_t *object = kvsi_hf_config_to_family_json(config);
+    const kvsi_family *family;
+    json_t *object = kvsi_hf_config_to_family_json(config, &family);
 
     if (!object)
         return kvsi_fail(err, KVS_E_NOMEM, "no memory to write '%s'", path);
@@ -552,6 +577,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
         TRY(check_head_dim(&config, object, what, err));
     if (own)
         TRY(check_own_says_something(&config, what, err));
+    config.family = own ? NULL : family->type;
     *out = config;
     return KVS_OK;
 }

@@ -10,13 +10,14 @@
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 
-#include "config/config.h"
+#include "formats/families.h"
 
 /* A new reference; NULL if memory runs out. */
 json_t *kvsi_hf_config_to_json(const kvs_model_config *config);
-/* The same in the layout of the first family that can have all of its settings, which other
- * programs read; otherwise ours.  For files of models. */
-json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config);
+/* The same as other programs read it, for files of models: in the layout of the family that the
+ * model was read from, or else of the first one that can have all of its settings; otherwise ours.
+ * `family` becomes that family, NULL for ours. */
+json_t *kvsi_hf_config_to_family_json(const kvs_model_config *config, const kvsi_family **family);
 /* `what` names the source in messages.  The result is checked (kvs_model_config_finish). */
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err);

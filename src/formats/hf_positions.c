@@ -269,18 +269,19 @@ static kvs_status read_rope(kvs_model_config *config, const json_t *object,
     return KVS_OK;
 }
 
-/* Version 4's keys, which version 5 also reads; without a scaling the key is there, as null. */
+/* Version 4's keys, which version 5 also reads; without a scaling the key is there, as null.
+ * Version 4 only reads longrope with the older name of its type and nothing but the factors. */
 static int write_rope(json_t *object, const kvs_model_config *config)
 {
     const kvsi_rope_config *r = &config->rope;
+    const char *type = r->scaling == KVSI_ROPE_LONGROPE ? "type" : "rope_type";
     json_t *rope;
     int failed;
 
     if (r->scaling == KVSI_ROPE_PLAIN)
         return 0;
     rope = json_object();
-    failed =
-        json_object_set_new(rope, "rope_type", json_string(kvsi_rope_scaling_name(r->scaling)));
+    failed = json_object_set_new(rope, type, json_string(kvsi_rope_scaling_name(r->scaling)));
     for (size_t i = 0; i < SCALING_KEYS; i++)
         if (scaling_keys[i].kinds & 1u << r->scaling &&
             (scaling_keys[i].needed & 1u << r->scaling ||
@@ -293,6 +294,7 @@ static int write_rope(json_t *object, const kvs_model_config *config)
         const double whole = round(r->factor * (double)r->original_context);
 
         json_object_del(rope, "factor"); /* it follows from the contexts */
+        json_object_del(rope, "original_max_position_embeddings");
         failed |=
             json_object_set_new(object, "max_position_embeddings", json_integer((json_int_t)whole));
         failed |= json_object_set_new(object, "original_max_position_embeddings",

@@ -41,22 +41,6 @@ out:
     return st;
 }
 
-kvs_status kvsi_hf_packs_rows(int *out, const char *path, kvs_err *err)
-{
-    const kvsi_family *family;
-    json_t *config = NULL;
-    kvs_status st;
-
-    *out = 0;
-    st = kvsi_json_read(&config, path, CONFIG_LIMIT, err);
-    if (st == KVS_OK && json_is_string(json_object_get(config, "model_type"))) {
-        family = kvsi_family_find(json_string_value(json_object_get(config, "model_type")));
-        *out = family && family->packs_rows;
-    }
-    json_decref(config);
-    return st;
-}
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Buffers that some files contain and that follow from the configuration: frequencies, causal
@@ -87,51 +71,53 @@ static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, cons
     return kvsi_weights_add(w, name, tensor, 0, file, err);
 }
 
-/* Adds the tensors whose rows lie one after another in `tensor`; `at` is where the name of the
- * packed part begins in the tensor's name. */
-static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *at,
-                           const char *const *parts, const size_t *rows, size_t count,
-                           const char *file, kvs_err *err)
+/* The rows of one of our matrices with biases or without. */
+static size_t rows_of(const char *part, const kvs_model_config *c)
 {
+    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
+
+    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
+           : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
+                                                                        : c->ffn;
+}
+
+/* Adds our tensors, whose rows lie one after another in `tensor`. */
+static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
+                           const kvsi_packed_rows *packed, const char *file, kvs_err *err)
+{
+    const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
     kvsi_file_tensor view = *tensor;
     size_t expected = 0;
 
-    for (size_t i = 0; i < count; i++)
-        expected += rows[i];
-    if (tensor->rank != 2 || tensor->shape[0] != expected)
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++)
+        expected += rows_of(packed->parts[i], &w->config);
+    if (tensor->rank == 0 || tensor->shape[0] != expected)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' has %zu rows, config.json needs %zu", file,
                          tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
         char name[NAME_SIZE];
 
-        if (snprintf(name, sizeof name, "%.*s%s", (int)(at - tensor->name), tensor->name,
-                     parts[i]) >= (int)sizeof name)
+        if (snprintf(name, sizeof name, "%.*s%s", prefix, tensor->name, packed->parts[i]) >=
+            (int)sizeof name)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
                              file, tensor->name);
-        view.shape[0] = rows[i];
+        view.shape[0] = rows_of(packed->parts[i], &w->config);
         TRY(kvsi_weights_add(w, name, &view, 0, file, err));
         view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
     }
     return KVS_OK;
 }
 
-/* A family with packed rows: q, k and v, or gate and up, are one tensor. */
-static kvs_status add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
-                             kvs_err *err)
+static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
+                                kvs_err *err)
 {
-    static const char *const qkv[] = {"q_proj.weight", "k_proj.weight", "v_proj.weight"};
-    static const char *const up[] = {"gate_proj.weight", "up_proj.weight"};
-    const kvs_model_config *c = &w->config;
-    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
-    const size_t qkv_rows[] = {c->heads * head, c->kv_heads * head, c->kv_heads * head};
-    const size_t up_rows[] = {c->ffn, c->ffn};
-    const char *at;
+    const kvsi_family *family = w->config.family ? kvsi_family_find(w->config.family) : NULL;
+    const kvsi_packed_rows *packed = family ? family->packed : NULL;
 
-    if ((at = strstr(tensor->name, "qkv_proj.weight")))
-        return add_rows(w, tensor, at, qkv, qkv_rows, 3, file, err);
-    if ((at = strstr(tensor->name, "gate_up_proj.weight")))
-        return add_rows(w, tensor, at, up, up_rows, 2, file, err);
+    for (; packed && packed->name; packed++)
+        if (kvsi_ends_with(tensor->name, packed->name))
+            return add_rows(w, tensor, packed, file, err);
     return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
 }
 
@@ -146,10 +132,8 @@ static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_
             TRY(kvsi_baichuan_add(w, tensor, shard->path, err));
         else if (w->config.body == KVSI_BODY_GPT2)
             TRY(add_gpt2(w, tensor, shard->path, err));
-        else if (w->packs_rows)
-            TRY(add_packed(w, tensor, shard->path, err));
         else
-            TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));
+            TRY(add_of_family(w, tensor, shard->path, err));
     }
     return KVS_OK;
 }
@@ -316,7 +300,6 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     if (!file)
         TRY_OUT(kvsi_hf_check_run(folder, err));
     TRY_OUT(kvsi_hf_config_open(&w->config, &w->format, settings, err));
-    TRY_OUT(kvsi_hf_packs_rows(&w->packs_rows, settings, err));
     TRY_OUT(kvsi_token_ids_read_folder(&w->ids, folder, w->config.vocab, err));
     if (!file)
         TRY_OUT(kvsi_hf_find_weights(&w->file, folder, err));

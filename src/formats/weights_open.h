@@ -39,7 +39,6 @@ struct kvsi_weights {
     kvsi_weights_format format;
     kvs_model_config config;
     kvsi_token_ids ids;
-    int packs_rows;               /* safetensors with q, k, v and gate, up in one tensor each */
     kvsi_weights_tensor *tensors; /* their names are owned */
     size_t count, capacity;
     const kvsi_weights_tensor **by_name; /* sorted, after all are added */
@@ -77,8 +76,6 @@ kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err);
 /* Reads a config.json: ours, Hugging Face's or Baichuan's. */
 kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
                                kvs_err *err);
-/* Whether the family of a config.json that was read packs rows of several tensors into one. */
-kvs_status kvsi_hf_packs_rows(int *out, const char *path, kvs_err *err);
 
 /* ---- Baichuan-M1 (baichuan.c) ---------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Saving a model to a folder: config.json and model.safetensors, tensor by tensor. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "formats/family_tensors.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
 #include "model/model.h"
@@ -34,22 +35,32 @@ static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
     return st;
 }
 
-/* The configuration, with the tokens that end a text. */
-static kvs_status write_config(const kvs_model *model, const char *path, kvs_err *err)
+static json_t *id_to_json(int32_t id)
 {
-    json_t *object = kvsi_hf_config_to_family_json(&model->config);
-    kvs_status st;
+    return id < 0 ? json_null() : json_integer(id);
+}
 
-    if (model->ids.eos_count > 0)
-        json_object_set_new(object, "eos_token_id", kvsi_token_ids_eos_to_json(&model->ids));
-    st = kvsi_json_write(object, path, err); /* also checks for out of memory */
-    json_decref(object);
-    return st;
+/* Adds the tokens that start and end a text.  Families have ids of their own for missing keys, so
+ * that a model of a family has all of them. */
+static void set_ids(json_t *config, const kvs_model *model)
+{
+    const kvsi_token_ids *ids = &model->ids;
+
+    if (model->config.family) {
+        json_object_set_new(config, "bos_token_id", id_to_json(ids->bos));
+        json_object_set_new(config, "eos_token_id", json_null());
+        json_object_set_new(config, "pad_token_id", id_to_json(ids->pad));
+    }
+    if (ids->eos_count > 0)
+        json_object_set_new(config, "eos_token_id", kvsi_token_ids_eos_to_json(ids));
 }
 
 kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
 {
-    kvsi_tensor_source source;
+    kvsi_family_tensors tensors = {0};
+    const kvsi_family *family = NULL;
+    kvsi_tensor_source ours, theirs;
+    json_t *object = NULL;
     kvs_status st = KVS_OK;
     char *weights, *config;
 
@@ -57,7 +68,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     NEED(dir);
     if (!*dir)
         return kvsi_fail(err, KVS_E_INVALID, "dir is empty");
-    source = (kvsi_tensor_source){model->layout.count, describe, read_tensor, model};
+    ours = (kvsi_tensor_source){model->layout.count, describe, read_tensor, model};
     if (model->shards && model->comm->rank > 0)
         return send_tensors(model, err);
     weights = kvsi_path_join(dir, "model.safetensors");
@@ -66,9 +77,15 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
         goto out;
     }
-    TRY_OUT(kvsi_safetensors_write_source(weights, &source, err));
-    TRY_OUT(write_config(model, config, err));
+    object = kvsi_hf_config_to_family_json(&model->config, &family);
+    set_ids(object, model);
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    theirs = kvsi_family_source(&tensors);
+    TRY_OUT(kvsi_safetensors_write_source(weights, &theirs, err));
+    TRY_OUT(kvsi_json_write(object, config, err)); /* also checks for out of memory */
 out:
+    kvsi_family_tensors_release(&tensors);
+    json_decref(object);
     kvsi_free(weights);
     kvsi_free(config);
     return st;

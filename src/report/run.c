@@ -68,7 +68,7 @@ static kvs_status read_train_and_task(kvsi_run *run, const json_t *settings, con
     TRY(get_count(&run->summary.planned_steps, train, "steps", what, err));
     TRY(kvsi_json_require(task, "name", what, err));
     TRY(kvsi_json_get_text(&name, task, "name", what, err));
-    run->is_text = strcmp(name, "corpus") == 0;
+    run->is_text = strcmp(name, "corpus") == 0 || strcmp(name, "records") == 0;
     return KVS_OK;
 }
 

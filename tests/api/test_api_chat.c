@@ -70,6 +70,16 @@ static void test_stop(void **state)
     kvs_chat_template_free(failing);
 }
 
+static void test_text(void **state)
+{
+    kvs_chat_template *t = make("{{ messages }}");
+
+    (void)state;
+    assert_string_equal(kvs_chat_template_text(t), "{{ messages }}");
+    expect_null(kvs_chat_template_text(NULL));
+    kvs_chat_template_free(t);
+}
+
 static void test_render(void **state)
 {
     kvs_chat_template *t = make("{{ messages[0].content }}{{ v }}{{ 'g' if "
@@ -100,7 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names), cmocka_unit_test(test_load),   cmocka_unit_test(test_create),
-        cmocka_unit_test(test_stop),  cmocka_unit_test(test_render),
+        cmocka_unit_test(test_stop),  cmocka_unit_test(test_render), cmocka_unit_test(test_text),
     };
 
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -327,6 +327,55 @@ static void test_corpus(void **state)
     kvs_corpus_close(corpus);
 }
 
+static void test_records(void **state)
+{
+    const char *path = api_write("pairs.jsonl", "{\"prompt\": \"a\", \"response\": \"b\"}\n"
+                                                "{\"prompt\": \"c\", \"response\": \"d\"}\n");
+    kvs_records_info info = {.size = sizeof info};
+    kvs_records_options usual;
+    kvs_record_kind kind;
+    kvs_tokenizer *bytes;
+    kvs_data *data;
+
+    (void)state;
+    expect_needed(out, kvs_records_detect(NULL, path, NULL, &err));
+    expect_needed(path, kvs_records_detect(&kind, NULL, NULL, &err));
+    expect_status(KVS_E_FORMAT, "line 1: expected 'messages'",
+                  kvs_records_detect(&kind, api_write("a.jsonl", "{}"), NULL, &err));
+    path = api_write("pairs.jsonl", "{\"prompt\": \"a\", \"response\": \"b\"}\n"
+                                    "{\"prompt\": \"c\", \"response\": \"d\"}\n");
+    expect_ok(kvs_records_detect(&kind, path, NULL, &err));
+    assert_int_equal(kind, KVS_RECORD_PAIR);
+
+    expect_init(kvs_records_options);
+    kvs_records_options_init(&usual, sizeof usual);
+    expect_needed(out, kvs_data_create_records(NULL, &info, path, &usual, &err));
+    expect_no_handle(data, KVS_E_INVALID, "path is NULL",
+                     kvs_data_create_records(&data, &info, NULL, &usual, &err));
+    expect_no_handle(data, KVS_E_INVALID, "options is NULL",
+                     kvs_data_create_records(&data, &info, path, NULL, &err));
+    expect_no_handle(data, KVS_E_INVALID, "tokenizer is NULL",
+                     kvs_data_create_records(&data, &info, path, &usual, &err));
+    expect_ok(kvs_tokenizer_load(&bytes, "bytes", &err));
+    usual.tokenizer = bytes;
+    expect_no_handle(data, KVS_E_INVALID, "length is 0",
+                     kvs_data_create_records(&data, &info, path, &usual, &err));
+    usual.length = 8;
+    usual.fraction = 1;
+    expect_no_handle(data, KVS_E_INVALID, "fraction is 1",
+                     kvs_data_create_records(&data, &info, path, &usual, &err));
+    usual.fraction = 0.05;
+    info.size = 0;
+    expect_no_handle(data, KVS_E_INVALID, "kvs_records_info",
+                     kvs_data_create_records(&data, &info, path, &usual, &err));
+    info.size = sizeof info;
+    expect_ok(kvs_data_create_records(&data, &info, path, &usual, &err));
+    assert_int_equal(info.split[KVS_SPLIT_TRAIN].records, 1);
+    assert_int_equal(info.split[KVS_SPLIT_VALID].records, 1);
+    kvs_data_free(data);
+    kvs_tokenizer_free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_formats),     cmocka_unit_test(test_convert),
         cmocka_unit_test(test_documents),   cmocka_unit_test(test_corpus_build),
         cmocka_unit_test(test_corpus_open), cmocka_unit_test(test_corpus),
+        cmocka_unit_test(test_records),
     };
 
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

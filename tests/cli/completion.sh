@@ -22,7 +22,7 @@ done)
 "$KVSHIFT" train --help all >all
 "$KVSHIFT" help train all | cmp - all || fail "'help train all' is not 'train --help all'"
 options() { sed -nE 's/^  (-., )?--([a-z0-9-]+).*/\2/p' "$1" | sort; }
-expected="batch checkpoint-every config context data dim dry-run eval-every heads help init-from layers lr max-time model
+expected="batch checkpoint-every config context data dim dry-run epochs eval-every heads help init-from layers lr max-time model
 out precision resume retrofit seed shift steps task threads vocab"
 [[ $(options short | paste -sd ' ') == "$(echo $expected)" ]] || fail "short help: $(options short | paste -sd ' ')"
 [[ $(options all | wc -l) -gt 100 ]] || fail "the full help has $(options all | wc -l) options"
@@ -38,7 +38,7 @@ hint() { # COMMAND OPTION HINT
 hint train --learning-rate --lr
 hint train --learning_rate --lr
 hint train --batch-size --batch
-hint train --epochs --steps
+hint train --num-train-epochs --epochs
 hint train --hlep --help
 hint generate --temperature --temp
 hint generate --max-new-tokens --new-tokens

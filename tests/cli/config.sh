@@ -126,6 +126,18 @@ refused 2 "option '--config' needs a value FILE" --config
 refused 1 "nowhere.toml" --config nowhere.toml
 refused 2 "did you mean '--print-config'" --print-confg
 refused 2 "unknown preset 'desk-2m'" --model desk-2m --print-config
+refused 2 "expected paper-1.5b, paper-2.9b" --model list --print-config
+
+# The list of presets has a line for each, and the numbers that training uses.
+"$KVSHIFT" config presets >presets.txt
+[[ $(tail -n +2 presets.txt | wc -l) -eq $("$KVSHIFT" config presets --json | grep -c '"name"') ]] ||
+    fail "config presets: text and JSON have another number of presets"
+"$KVSHIFT" train --model desk-3m --print-config >preset.toml
+for line in 'dim = 192' 'vocab = 4096' 'batch = 32'; do
+    grep -q "^$line" preset.toml || fail "desk-3m: no '$line' in $(cat preset.toml)"
+done
+grep -Eq '^desk-3m +3\.34M +4 +192 +6 +6 +256 +4096 +32 +1000 +8\.19M +0\.0015 ' presets.txt ||
+    fail "config presets: $(grep desk-3m presets.txt)"
 printf '{"steps": 5,\n "stpes": 5}' >wrong.json
 refused 2 "wrong.json:2: unknown key 'stpes'; did you mean 'steps'?" --config wrong.json
 printf '{"steps": 5,\n' >wrong.json

@@ -68,7 +68,7 @@ missing_input() { # LINE
     for ((i = 1; i < ${#words[@]}; i++)); do
         case ${words[i - 1]} in
         --out) [[ ! -e ${words[i]} || $1 == *--resume* ]] || echo "new ${words[i]}" ;;
-        --data | -m) [[ -e ${words[i]} ]] || echo "${words[i]}" ;;
+        --data | --init-from | -m) [[ -e ${words[i]} ]] || echo "${words[i]}" ;;
         esac
         case ${words[i - 1]} in --out | -o | --svg | --html | --markdown) continue ;; esac
         case ${words[i]} in

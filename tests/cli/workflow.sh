@@ -218,7 +218,7 @@ grep -q '^measured    199 tokens' out || fail "$(cat out)"
 "$KVSHIFT" train --init-from tail --data train.bin --steps 1 --batch 4 --quiet >out ||
     fail "the vocabulary of the model is not used"
 refused 2 "for a .bin of llm.c or nanoGPT give its vocabulary size with --vocab" train --data train.bin --out new
-refused 2 "'text.txt' is a text file, expected a corpus; build one with 'kvshift data build text.txt" \
+refused 2 "'text.txt' is a text file: name its tokenizer with '--tokenizer' (-t), or build a corpus" \
     train --data text.txt --vocab 65536 --out new
 refused 1 "has id 49" train --data train.bin --vocab 40 --out new
 refused 2 "option '--valid-data' needs '--data'" train --valid-data valid.bin --out new

@@ -27,6 +27,9 @@ static void every_model_can_be_trained(void **state)
 
         assert_int_equal(kvsi_train_config_preset(&train, "paper-3b", &err), KVS_E_INVALID);
         assert_string_equal(err.message, "unknown preset 'paper-3b'; did you mean 'paper-13b'?");
+        assert_int_equal(kvsi_train_config_preset(&train, "list", &err), KVS_E_INVALID);
+        for (size_t i = 0; kvs_preset_name(i); i++)
+            assert_non_null(strstr(err.message, kvs_preset_name(i)));
     }
 }
 

@@ -11,7 +11,7 @@ class _Err(ctypes.Structure):
 class Library:
     def __init__(self, path):
         self._library = ctypes.CDLL(path)
-        for name in ("runtime_create", "model_open", "session_create", "session_feed"):
+        for name in ("runtime_create", "model_load", "session_create", "session_feed"):
             getattr(self._library, "kvs_" + name).restype = _STATUS
         self._runtime = _POINTER()
         self._call("runtime_create", ctypes.byref(self._runtime), None)
@@ -25,8 +25,8 @@ class Library:
         """Those after each of the ids, fed one by one: a list of lists of `width` numbers."""
         model, session, found = _POINTER(), _POINTER(), []
         row = (ctypes.c_float * width)()
-        self._call("model_open", ctypes.byref(model), self._runtime, model_path.encode())
-        self._call("session_create", ctypes.byref(session), model, ctypes.c_size_t(0))
+        self._call("model_load", ctypes.byref(model), self._runtime, model_path.encode(), None)
+        self._call("session_create", ctypes.byref(session), model, None)
         for number in ids:
             self._call("session_feed", session, ctypes.byref(ctypes.c_int32(number)),
                        ctypes.c_size_t(1), row)
