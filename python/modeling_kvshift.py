@@ -63,6 +63,12 @@ OWN_SETTINGS = {
     "mlp_bias": False,
     "qk_norm": "none",  # between shift and rotation; head = of each head's queries and keys
     "embedding_norm": False,
+    "norm_kind": "auto",  # for this and the five following see UNSUPPORTED
+    "norm_place": "before",
+    "gain_offset": False,
+    "parallel": "none",
+    "activation": "auto",
+    "plain_mlp": False,
     "embedding_scale": 0.0,  # this and the two following: 0 = 1
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
@@ -94,7 +100,13 @@ CHOICES = {
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
 }
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.
-UNSUPPORTED = {"score_cap", "logit_cap"}
+UNSUPPORTED = {
+    "gain_offset", "plain_mlp", "score_cap", "logit_cap",
+    "norm_kind",  # "layer", "rms"
+    "norm_place",  # "before", "after", "both"
+    "parallel",  # "own", "shared"
+    "activation",  # "gelu", "gelu-tanh", "relu", "silu"
+}
 
 
 class KVShiftConfig(PretrainedConfig):

@@ -250,7 +250,8 @@ static const kvsi_matrix *matrix(const kvsi_context *c, const kvsi_matrix *w,
 
 static kvsi_norm norm_of(const kvsi_context *c, const kvsi_norm *norm, size_t dim)
 {
-    return (kvsi_norm){reals(c, norm->gain, dim), reals(c, norm->bias, dim), norm->eps};
+    return (kvsi_norm){reals(c, norm->gain, dim), reals(c, norm->bias, dim), norm->eps,
+                       norm->gain_offset};
 }
 
 static kvsi_shift shift_of(const kvsi_context *c, kvsi_shift s, size_t heads,
@@ -463,40 +464,25 @@ static void attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, 
                                 reals(c, qkv, qkv_of(a)), &now);
 }
 
-static void swiglu_forward(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn)
+static void activation_forward(kvsi_context *c, real *y, const real *x, const kvsi_mlp *mlp,
+                               size_t n)
 {
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->swiglu_forward(&k, reals(c, y, n * ffn), reals(c, gate_up, 2 * n * ffn), n, ffn);
+        ref->activation_forward(&k, reals(c, y, n * mlp->width),
+                                reals(c, x, n * kvsi_mlp_inputs(mlp)), mlp, n);
 }
 
-static void swiglu_backward(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
-                            size_t n, size_t ffn)
+static void activation_backward(kvsi_context *c, real *d_x, const real *d_y, const real *x,
+                                const kvsi_mlp *mlp, size_t n)
 {
+    const size_t inputs = n * kvsi_mlp_inputs(mlp);
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->swiglu_backward(&k, reals(c, d_gate_up, 2 * n * ffn), reals(c, d_y, n * ffn),
-                             reals(c, gate_up, 2 * n * ffn), n, ffn);
-}
-
-static void gelu_forward(kvsi_context *c, real *y, const real *x, size_t n, size_t ffn)
-{
-    kvsi_context k = inner(c);
-
-    if (begin(c))
-        ref->gelu_forward(&k, reals(c, y, n * ffn), reals(c, x, n * ffn), n, ffn);
-}
-
-static void gelu_backward(kvsi_context *c, real *d_x, const real *d_y, const real *x, size_t n,
-                          size_t ffn)
-{
-    kvsi_context k = inner(c);
-
-    if (begin(c))
-        ref->gelu_backward(&k, reals(c, d_x, n * ffn), reals(c, d_y, n * ffn), reals(c, x, n * ffn),
-                           n, ffn);
+        ref->activation_backward(&k, reals(c, d_x, inputs), reals(c, d_y, n * mlp->width),
+                                 reals(c, x, inputs), mlp, n);
 }
 
 static void scale(kvsi_context *c, real *x, real factor, size_t count)

@@ -191,13 +191,14 @@ kvs_model_config support_own_config(const kvs_model_config *special, const suppo
     return config;
 }
 
-static double initial_number(const kvsi_parameter *p, kvsi_random *random)
+static double initial_number(const kvs_model_config *c, const kvsi_parameter *p,
+                             kvsi_random *random)
 {
     const size_t inputs = p->shape[p->transposed ? 0 : 1];
 
     switch (p->role) {
     case KVSI_GAIN:
-        return 1 + 0.3 * kvsi_random_normal(random);
+        return (c->gain_offset ? 0 : 1) + 0.3 * kvsi_random_normal(random);
     case KVSI_BIAS:
         return 0.3 * kvsi_random_normal(random);
     case KVSI_TAPS:
@@ -224,7 +225,7 @@ kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64
         assert_non_null(values);
         kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
         for (size_t j = 0; j < p->count; j++)
-            values[j] = (float)initial_number(p, &random);
+            values[j] = (float)initial_number(&whole, p, &random);
         assert_int_equal(kvs_model_write_tensor(model, p->name, values, p->count, NULL), KVS_OK);
         kvsi_free(values);
     }

@@ -70,7 +70,7 @@ static const char *site_of(const kvsi_profile *profile, size_t rows, size_t cols
 {
     const kvs_model_config *c = &profile->config;
     const size_t head_size = c->head_size > 0 ? c->head_size : c->dim / c->heads;
-    const size_t up = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const size_t up = c->plain_mlp ? c->ffn : 2 * c->ffn;
 
     if (rows == 0)
         return NULL;
@@ -79,7 +79,7 @@ static const char *site_of(const kvsi_profile *profile, size_t rows, size_t cols
     if (cols == c->dim && rows == (c->heads + 2 * c->kv_heads) * head_size)
         return "qkv";
     if (cols == c->dim && rows == up)
-        return c->body == KVSI_BODY_GPT2 ? "up" : "gate_up";
+        return c->plain_mlp ? "up" : "gate_up";
     if (cols == c->ffn && rows == c->dim)
         return "down";
     return "gates";

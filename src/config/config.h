@@ -37,10 +37,42 @@ typedef struct kvsi_shift_config {
 } kvsi_shift_config;
 
 typedef enum kvsi_body {
-    KVSI_BODY_LLAMA, /* RMSNorm, SwiGLU, no biases */
-    KVSI_BODY_GPT2,  /* LayerNorm, GELU, biases; smaller init of the projections that end a residual
-                       branch */
+    KVSI_BODY_LLAMA, /* its names of tensors; without other settings RMSNorm, SwiGLU, no biases */
+    KVSI_BODY_GPT2,  /* its names of tensors; without other settings LayerNorm and GELU; always
+                        biases, an MLP without a gate, and a smaller init of the projections that
+                        end a residual branch */
 } kvsi_body;
+
+/* The kind of all norms but those of queries and keys. */
+typedef enum kvsi_norm_kind {
+    KVSI_NORM_AUTO,  /* as the body has it; kvs_model_config_finish replaces it */
+    KVSI_NORM_RMS,   /* RMSNorm: x / root mean square * gain */
+    KVSI_NORM_LAYER, /* LayerNorm: (x - mean) / deviation * gain + bias */
+} kvsi_norm_kind;
+
+/* Where a layer has norms: x + f(norm(x)), x + norm(f(x)), or x + norm(f(norm(x))), with f =
+ * attention and f = MLP. */
+typedef enum kvsi_norm_place {
+    KVSI_NORM_BEFORE,
+    KVSI_NORM_AFTER,
+    KVSI_NORM_BOTH,
+} kvsi_norm_place;
+
+/* Whether attention and MLP read the same x: x + attention(norm(x)) + mlp(norm(x)). */
+typedef enum kvsi_parallel {
+    KVSI_PARALLEL_NONE,
+    KVSI_PARALLEL_OWN,    /* each with its own norm */
+    KVSI_PARALLEL_SHARED, /* with one norm */
+} kvsi_parallel;
+
+/* The function f of the MLP: down(f(gate x) * up x), or down(f(up x)) without a gate. */
+typedef enum kvsi_activation {
+    KVSI_ACTIVATION_AUTO,      /* as the body has it; kvs_model_config_finish replaces it */
+    KVSI_ACTIVATION_SILU,      /* x * sigmoid(x) */
+    KVSI_ACTIVATION_GELU,      /* x * Phi(x), Phi = the normal distribution */
+    KVSI_ACTIVATION_GELU_TANH, /* its approximation with tanh */
+    KVSI_ACTIVATION_RELU,      /* max(x, 0) */
+} kvsi_activation;
 
 typedef enum kvsi_positions {
     KVSI_POSITIONS_ROPE,    /* rotary, pairs half a head apart */
@@ -99,7 +131,13 @@ struct kvs_model_config {
     size_t head_size;               /* channels of a head; 0 = dim / heads of the layer */
     int qkv_bias, o_bias, mlp_bias; /* biases of the linear layers in the Llama body */
     kvsi_qk_norm qk_norm;
-    int embedding_norm; /* RMSNorm of the tokens' embeddings */
+    int embedding_norm; /* a norm of the tokens' embeddings */
+    kvsi_norm_kind norm_kind;
+    kvsi_norm_place norm_place;
+    int gain_offset; /* norms multiply by 1 + gain, also those of q and k */
+    kvsi_parallel parallel;
+    kvsi_activation activation;
+    int plain_mlp; /* the MLP has no gate */
     /* Factors of the tokens' embeddings and of what a branch adds to the residual stream, and what
      * the logits are divided by; 0 = 1. */
     double embedding_scale, residual_scale, logit_divisor;
@@ -287,7 +325,8 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
     kvsi_group_induction[], kvsi_group_ngram[], kvsi_group_hopk[], kvsi_group_igsm[];
 
 /* The names of enum values, ended by a NULL name. */
-extern const kvsi_name kvsi_body_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
+extern const kvsi_name kvsi_body_names[], kvsi_norm_kind_names[], kvsi_norm_place_names[],
+    kvsi_parallel_names[], kvsi_activation_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
     kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[],
     kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[], kvsi_precision_names[],
     kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],

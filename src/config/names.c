@@ -12,6 +12,23 @@ const kvsi_name kvsi_qk_norm_names[] = {
     {0},
 };
 
+const kvsi_name kvsi_norm_kind_names[] = {
+    {"auto", KVSI_NORM_AUTO}, {"layer", KVSI_NORM_LAYER}, {"rms", KVSI_NORM_RMS}, {0}};
+
+const kvsi_name kvsi_norm_place_names[] = {
+    {"before", KVSI_NORM_BEFORE}, {"after", KVSI_NORM_AFTER}, {"both", KVSI_NORM_BOTH}, {0}};
+
+const kvsi_name kvsi_parallel_names[] = {{"none", KVSI_PARALLEL_NONE},
+                                         {"own", KVSI_PARALLEL_OWN},
+                                         {"shared", KVSI_PARALLEL_SHARED},
+                                         {0}};
+
+const kvsi_name kvsi_activation_names[] = {
+    {"auto", KVSI_ACTIVATION_AUTO},           {"gelu", KVSI_ACTIVATION_GELU},
+    {"gelu-tanh", KVSI_ACTIVATION_GELU_TANH}, {"relu", KVSI_ACTIVATION_RELU},
+    {"silu", KVSI_ACTIVATION_SILU},           {0},
+};
+
 const kvsi_name kvsi_shift_target_names[] = {
     {"none", 0},
     {"k", KVS_SHIFT_K},

@@ -151,6 +151,13 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
         c.kv_heads = 0;
     if (c.positions != KVSI_POSITIONS_ROPE)
         c.rope_base = plain->rope_base;
+    if (c.norm_kind == (c.body == KVSI_BODY_GPT2 ? KVSI_NORM_LAYER : KVSI_NORM_RMS))
+        c.norm_kind = plain->norm_kind;
+    if (c.activation ==
+        (c.body == KVSI_BODY_GPT2 ? KVSI_ACTIVATION_GELU_TANH : KVSI_ACTIVATION_SILU))
+        c.activation = plain->activation;
+    if (c.body == KVSI_BODY_GPT2)
+        c.plain_mlp = plain->plain_mlp;
     return c;
 }
 

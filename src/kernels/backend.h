@@ -73,7 +73,21 @@ static inline size_t kvsi_matrix_row(const kvsi_matrix *w, size_t column)
 typedef struct kvsi_norm {
     const real *gain, *bias; /* [dim]; bias NULL = RMSNorm */
     double eps;
+    real gain_offset; /* it multiplies by gain_offset + gain: 0 or 1 */
 } kvsi_norm;
+
+/* The activation of an MLP: y = f(gate) * up from rows of gate and up if it is gated, or y = f(up).
+ */
+typedef struct kvsi_mlp {
+    kvsi_activation function;
+    int gated;
+    size_t width; /* of y */
+} kvsi_mlp;
+
+static inline size_t kvsi_mlp_inputs(const kvsi_mlp *mlp)
+{
+    return (mlp->gated ? 2 : 1) * mlp->width;
+}
 
 /* Dropout is a pure function of seed, index and element, so the backward pass computes the same
  * mask again.  Kept values are scaled by 1 / (1 - rate).  index = sequence number *
@@ -131,7 +145,7 @@ typedef struct kvsi_attention {
     const real *q_gain, *k_gain; /* [head_size] for KVSI_QK_NORM_HEAD, else [heads, head_size] and
                                     [kv_heads, head_size]; NULL without a norm */
     real *d_q_gain, *d_k_gain;   /* their gradients; used by the backward pass only */
-    real gain_offset;            /* it multiplies by gain_offset + gain: 0 or 1 */
+    real gain_offset;            /* as in kvsi_norm */
     double norm_eps;
     size_t rotary;         /* the first `rotary` channels of a head rotate; 0 = none */
     const real *rotations; /* [positions, rotary]: cosines, then sines */

@@ -79,11 +79,11 @@ static uint32_t has_in_layer(const kvs_model_config *c, size_t layer)
 {
     uint32_t mask = kvsi_activation_bits(KVSI_ACT_RESID_PRE, KVSI_ACT_RESID_POST);
 
-    if (c->no_norm)
+    if (c->no_norm || c->norm_place == KVSI_NORM_AFTER)
         mask &= ~(bit(KVSI_ACT_NORMED_1) | bit(KVSI_ACT_NORMED_2));
     if (kvsi_layer_shape_of(c, layer).rotary == 0)
         mask &= ~(bit(KVSI_ACT_ROT_Q) | bit(KVSI_ACT_ROT_K));
-    if (c->body == KVSI_BODY_GPT2)
+    if (c->plain_mlp)
         mask &= ~bit(KVSI_ACT_MLP_PRE_LINEAR);
     if (c->no_mlp)
         mask &= ~kvsi_activation_bits(KVSI_ACT_RESID_MID, KVSI_ACT_MLP_OUT);

@@ -4,49 +4,67 @@
  * and activation are recomputed rather than kept, which costs less than the memory. */
 #include "model/pass.h"
 
-/* The gradient of a branch's output, before its scale, dropout and the residual sum. */
-static const real *leave_stream(kvsi_pass *p, size_t site)
+/* d_x += the gradient through norm(x). */
+static void norm_backward(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
+                          kvsi_norm_offsets at, real *gradients)
+{
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
+
+    p->context.ops->norm_backward(&p->context, d_x, kvsi_pass_gradient(p, gradients, at.gain),
+                                  norm.bias ? kvsi_pass_gradient(p, gradients, at.bias) : NULL, d_y,
+                                  x, &norm, p->tokens, p->model->config.dim);
+}
+
+/* The gradient of a branch's output, before its norm, scale, dropout and the residual sum, from the
+ * gradient of that sum.  `before` is what the norm read; d_normed is overwritten. */
+static const real *leave_stream(kvsi_pass *p, const real *d_sum, kvsi_norm_offsets at,
+                                const real *before, size_t site, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
     const size_t count = p->tokens * c->dim;
+    real *d_scaled = norm.gain ? p->d_normed : p->d_branch;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0 && c->residual_scale == 0)
-        return p->d_x;
-    k->ops->copy(k, p->d_branch, p->d_x, count * sizeof *p->d_x);
+    if (drop.rate > 0 || c->residual_scale > 0) {
+        k->ops->copy(k, d_scaled, d_sum, count * sizeof *d_sum);
+        d_sum = d_scaled;
+    }
     if (drop.rate > 0)
-        kvsi_pass_drop(p, p->d_branch, &drop);
+        kvsi_pass_drop(p, d_scaled, &drop);
     if (c->residual_scale > 0)
-        k->ops->scale(k, p->d_branch, (real)c->residual_scale, count);
+        k->ops->scale(k, d_scaled, (real)c->residual_scale, count);
+    if (!norm.gain)
+        return d_sum;
+    k->ops->zero(k, p->d_branch, count * sizeof *p->d_branch);
+    norm_backward(p, p->d_branch, d_sum, before, at, gradients);
     return p->d_branch;
 }
 
 /* Recomputes norm(x). */
-static const real *normalise_again(kvsi_pass *p, const real *x, const kvsi_norm *norm)
+static const real *normalise_again(kvsi_pass *p, const real *x, kvsi_norm_offsets at)
 {
-    if (!norm->gain)
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
+
+    if (!norm.gain)
         return x;
-    p->context.ops->norm_forward(&p->context, p->normed, x, norm, p->tokens, p->model->config.dim);
+    p->context.ops->norm_forward(&p->context, p->normed, x, &norm, p->tokens, p->model->config.dim);
     return p->normed;
 }
 
 /* Adds the gradient through norm(x), from d_normed, to the stream's gradient (or replaces it, in a
  * body without residuals). */
-static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t bias,
-                         real *gradients)
+static void enter_stream(kvsi_pass *p, const real *x, kvsi_norm_offsets at, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
-    const kvsi_norm norm = kvsi_pass_norm(p, gain, bias);
     const size_t count = p->tokens * c->dim;
     kvsi_context *k = &p->context;
 
     if (c->no_residual)
         k->ops->zero(k, p->d_x, count * sizeof *p->d_x);
-    if (norm.gain)
-        k->ops->norm_backward(k, p->d_x, kvsi_pass_gradient(p, gradients, gain),
-                              norm.bias ? kvsi_pass_gradient(p, gradients, bias) : NULL,
-                              p->d_normed, x, &norm, p->tokens, c->dim);
+    if (at.gain != KVSI_ABSENT)
+        norm_backward(p, p->d_x, p->d_normed, x, at, gradients);
     else
         k->ops->add(k, p->d_x, p->d_normed, count);
 }
@@ -68,47 +86,42 @@ static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real 
     k->ops->linear_backward_input(k, d_x, d_y, w, p->tokens, 0);
 }
 
-static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
+/* d_sum is the gradient of the sum that the branch was added to, here and in the next function. */
+static void backward_mlp(kvsi_pass *p, size_t l, const real *d_sum, real *gradients)
 {
-    const kvs_model_config *c = &p->model->config;
     const kvsi_layer_matrices *w = kvsi_pass_matrices(p, l);
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const int gpt2 = c->body == KVSI_BODY_GPT2;
-    const size_t n = p->tokens;
-    const kvsi_norm norm = kvsi_pass_norm(p, at->post_norm, at->post_norm_bias);
-    const real *d_branch = leave_stream(p, kvsi_site_mlp(l));
+    const kvsi_mlp mlp = kvsi_pass_mlp(p);
+    const real *in = kvsi_pass_mlp_input(p, l);
+    const real *d_branch =
+        leave_stream(p, d_sum, at->mlp_out, m->mlp_out, kvsi_site_mlp(l), gradients);
     kvsi_context *k = &p->context;
 
-    if (gpt2)
-        k->ops->gelu_forward(k, p->hidden, m->up, n, c->ffn);
-    else
-        k->ops->swiglu_forward(k, p->hidden, m->up, n, c->ffn);
+    k->ops->activation_forward(k, p->hidden, m->up, &mlp, p->tokens);
     through_linear(p, p->d_hidden, d_branch, p->hidden, &w->down, at->down, at->down_bias,
                    gradients);
-    if (gpt2)
-        k->ops->gelu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
-    else
-        k->ops->swiglu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
-    through_linear(p, p->d_normed, p->d_up, normalise_again(p, m->middle, &norm), &w->up, at->up,
+    k->ops->activation_backward(k, p->d_up, p->d_hidden, m->up, &mlp, p->tokens);
+    through_linear(p, p->d_normed, p->d_up, normalise_again(p, in, at->mlp_in), &w->up, at->up,
                    at->up_bias, gradients);
-    enter_stream(p, m->middle, at->post_norm, at->post_norm_bias, gradients);
+    enter_stream(p, in, at->mlp_in, gradients);
 }
 
-static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
+static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *gradients)
 {
     const kvsi_layer_matrices *w = kvsi_pass_matrices(p, l);
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
-    const kvsi_norm norm = kvsi_pass_norm(p, at->input_norm, at->input_norm_bias);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
-    const real *d_branch = leave_stream(p, kvsi_site_attention(l)), *in;
+    const real *d_branch = leave_stream(p, d_sum, at->attention_out, m->attention_out,
+                                        kvsi_site_attention(l), gradients);
+    const real *in;
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
     through_linear(p, p->d_mixed, d_branch, m->mixed, &w->o, at->o, at->o_bias, gradients);
     k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
-    in = normalise_again(p, m->x, &norm);
+    in = normalise_again(p, m->x, at->attention_in);
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (gates.rows > 0) {
         const ptrdiff_t offset = kvsi_pass_gates_offset(p, l);
@@ -117,7 +130,7 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
                                        in, p->tokens, gates.rows, gates.cols);
         k->ops->linear_backward_input(&f32, p->d_normed, p->d_gates, &gates, p->tokens, 1);
     }
-    enter_stream(p, m->x, at->input_norm, at->input_norm_bias, gradients);
+    enter_stream(p, m->x, at->attention_in, gradients);
 }
 
 static void backward_embedding(kvsi_pass *p, real *gradients)
@@ -135,16 +148,27 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
         k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.positions), p->d_x,
                                p->positions, n, dim);
     if (m->config.embedding_norm) {
-        const kvsi_norm norm = kvsi_pass_norm(p, m->layout.embed_norm, KVSI_ABSENT);
-
         k->ops->zero(k, d_tokens, n * dim * sizeof *d_tokens);
-        k->ops->norm_backward(k, d_tokens, kvsi_pass_gradient(p, gradients, m->layout.embed_norm),
-                              NULL, p->d_x, p->embedded, &norm, n, dim);
+        norm_backward(p, d_tokens, p->d_x, p->embedded, m->layout.embed_norm, gradients);
     }
     if (m->config.embedding_scale > 0)
         k->ops->scale(k, d_tokens, (real)m->config.embedding_scale, n * dim);
     k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), d_tokens, p->ids,
                            n, dim);
+}
+
+static void backward_layer(kvsi_pass *p, size_t l, real *gradients)
+{
+    const kvs_model_config *c = &p->model->config;
+    const real *d_out = p->d_x;
+
+    if (c->parallel != KVSI_PARALLEL_NONE) { /* both branches were added to one sum */
+        p->context.ops->copy(&p->context, p->d_out, p->d_x, p->tokens * c->dim * sizeof *p->d_x);
+        d_out = p->d_out;
+    }
+    if (!c->no_mlp)
+        backward_mlp(p, l, d_out, gradients);
+    backward_attention(p, l, d_out, gradients);
 }
 
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
@@ -156,16 +180,14 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     if (m->config.logit_divisor > 0)
         k->ops->scale(k, pass->d_normed, (real)(1 / m->config.logit_divisor),
                       pass->tokens * m->config.dim);
-    enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
+    enter_stream(pass, pass->last, m->layout.final_norm, gradients);
     for (size_t l = m->config.layers; l-- > 0;) {
         const size_t block = kvsi_block_of_layer(l);
 
         kvsi_pass_need_params(pass, block);
         kvsi_pass_need_gradients(pass, block);
         kvsi_pass_restore_layer(pass, l);
-        if (!m->config.no_mlp)
-            backward_mlp(pass, l, gradients);
-        backward_attention(pass, l, gradients);
+        backward_layer(pass, l, gradients);
         kvsi_pass_gradients_ready(pass, block);
     }
     kvsi_pass_need_gradients(pass, KVSI_BLOCK_EMBEDDING);

@@ -146,7 +146,7 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status check_biases(const kvs_model_config *c, kvs_err *err)
+static kvs_status check_body(const kvs_model_config *c, kvs_err *err)
 {
     if (c->body != KVSI_BODY_LLAMA && (c->qkv_bias || c->o_bias || c->mlp_bias || c->qk_norm))
         return kvsi_fail(err, KVS_E_INVALID,
@@ -156,6 +156,30 @@ static kvs_status check_biases(const kvs_model_config *c, kvs_err *err)
     if (c->body != KVSI_BODY_LLAMA && c->embedding_norm)
         return kvsi_fail(err, KVS_E_INVALID, "a norm of the embeddings needs body llama, found %s",
                          kvsi_body_name(c->body));
+    if (c->body != KVSI_BODY_LLAMA &&
+        (c->norm_place != KVSI_NORM_BEFORE || c->parallel != KVSI_PARALLEL_NONE))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "norms after attention and MLP, and parallel ones, need body llama, found "
+                         "%s",
+                         kvsi_body_name(c->body));
+    return KVS_OK;
+}
+
+/* Settings that would have no effect on a body without norms, residual or MLP. */
+static kvs_status check_parts(const kvs_model_config *c, kvs_err *err)
+{
+    const int parallel = c->parallel != KVSI_PARALLEL_NONE;
+
+    if (c->no_norm && (c->norm_place != KVSI_NORM_BEFORE || c->parallel == KVSI_PARALLEL_SHARED))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "norms after attention and MLP, and shared ones, need "
+                         "a body with norms");
+    if (parallel && (c->no_mlp || c->no_residual))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "parallel attention and MLP need a body with an MLP and a residual");
+    if (c->parallel == KVSI_PARALLEL_SHARED && c->norm_place == KVSI_NORM_AFTER)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "norm place 'after' leaves no norm that attention and MLP could share");
     return KVS_OK;
 }
 
@@ -183,6 +207,13 @@ static void fill_in(kvs_model_config *c)
         c->sliding_kv_heads = c->sliding_heads == c->heads ? c->kv_heads : c->sliding_heads;
     if (c->head_size * c->heads == c->dim && c->sliding_heads == c->heads)
         c->head_size = 0;
+    if (c->norm_kind == KVSI_NORM_AUTO)
+        c->norm_kind = c->body == KVSI_BODY_GPT2 ? KVSI_NORM_LAYER : KVSI_NORM_RMS;
+    if (c->activation == KVSI_ACTIVATION_AUTO)
+        c->activation =
+            c->body == KVSI_BODY_GPT2 ? KVSI_ACTIVATION_GELU_TANH : KVSI_ACTIVATION_SILU;
+    if (c->body == KVSI_BODY_GPT2)
+        c->plain_mlp = 1;
     if (c->ffn == 0)
         c->ffn = c->body == KVSI_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
 }
@@ -198,7 +229,8 @@ static kvs_status check(const kvs_model_config *config, kvs_err *err)
     TRY(check_positions(config, err));
     TRY(check_head(config, err));
     TRY(check_shift(config, err));
-    TRY(check_biases(config, err));
+    TRY(check_body(config, err));
+    TRY(check_parts(config, err));
     TRY(check_layer_norms(config, err));
     if (config->identity_projections && config->head_size > 0)
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need no head size of their own");

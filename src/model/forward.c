@@ -1,10 +1,11 @@
-/* The transformer, forward: x -> x + attention(norm(x)) -> x + mlp(norm(x)), layer by layer. */
+/* The transformer, forward: x -> x + attention(norm(x)) -> x + mlp(norm(x)), layer by layer.  Norms
+ * may also be of the branches, x + norm(f(x)), and both branches may read the same x. */
 #include "model/pass.h"
 
-/* norm(x), or x itself in a body without norms. */
-static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t bias)
+/* norm(x), or x itself if there is no norm. */
+static const real *normalise(kvsi_pass *p, const real *x, kvsi_norm_offsets at)
 {
-    const kvsi_norm norm = kvsi_pass_norm(p, gain, bias);
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
 
     if (!norm.gain)
         return x;
@@ -36,20 +37,24 @@ static void scale(kvsi_pass *p, real *x, double factor, size_t count)
         p->context.ops->scale(&p->context, x, (real)factor, count);
 }
 
-/* out = x + dropout(scale in W^T), or without x in a body without residuals. */
+/* out = x + dropout(scale norm(in W^T)), or without x in a body without residuals.  If there is a
+ * norm, `before` gets what it reads. */
 static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
-                       size_t site)
+                       kvsi_norm_offsets at, real *before, size_t site)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
     const size_t count = p->tokens * c->dim;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0 && c->residual_scale == 0) {
+    if (drop.rate == 0 && c->residual_scale == 0 && !norm.gain) {
         kvsi_pass_linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
-    kvsi_pass_linear(p, p->branch, in, w, NULL);
+    kvsi_pass_linear(p, norm.gain ? before : p->branch, in, w, NULL);
+    if (norm.gain)
+        k->ops->norm_forward(k, p->branch, before, &norm, p->tokens, c->dim);
     scale(p, p->branch, c->residual_scale, count);
     if (drop.rate > 0)
         kvsi_pass_drop(p, p->branch, &drop);
@@ -84,7 +89,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
-    const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
+    const real *in = normalise(p, m->x, at->attention_in);
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
     kvsi_pass_attach(p, l);
@@ -93,15 +98,16 @@ static void forward_attention(kvsi_pass *p, size_t l)
     if (gates.rows > 0)
         k->ops->linear_forward(&f32, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
-    add_branch(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
+    add_branch(p, m->middle, m->mixed, &w->o, m->x, at->attention_out, m->attention_out,
+               kvsi_site_attention(l));
 }
 
-/* m->up from m->middle */
+/* m->up from m->middle, or from m->x if the branches are parallel */
 static void forward_up(kvsi_pass *p, size_t l)
 {
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
+    const real *in = normalise(p, kvsi_pass_mlp_input(p, l), at->mlp_in);
 
     kvsi_pass_linear(p, m->up, in, &kvsi_pass_matrices(p, l)->up, NULL);
     round_values(p, m->up, m->kept_up, up_count(p));
@@ -110,16 +116,13 @@ static void forward_up(kvsi_pass *p, size_t l)
 /* out from m->middle */
 static void forward_mlp(kvsi_pass *p, size_t l, real *out)
 {
-    const kvs_model_config *c = &p->model->config;
     const kvsi_layer_memory *m = &p->layers[l];
-    kvsi_context *k = &p->context;
+    const kvsi_mlp mlp = kvsi_pass_mlp(p);
 
     forward_up(p, l);
-    if (c->body == KVSI_BODY_GPT2)
-        k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    else
-        k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    add_branch(p, out, p->hidden, &kvsi_pass_matrices(p, l)->down, m->middle, kvsi_site_mlp(l));
+    p->context.ops->activation_forward(&p->context, p->hidden, m->up, &mlp, p->tokens);
+    add_branch(p, out, p->hidden, &kvsi_pass_matrices(p, l)->down, m->middle,
+               p->model->layout.layers[l].mlp_out, m->mlp_out, kvsi_site_mlp(l));
 }
 
 void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer)
@@ -140,7 +143,9 @@ void kvsi_pass_restore_layer(kvsi_pass *pass, size_t layer)
         return;
     }
     forward_attention(pass, layer);
-    if (!pass->model->config.no_mlp)
+    if (pass->model->layout.layers[layer].mlp_out.gain != KVSI_ABSENT)
+        forward_mlp(pass, layer, kvsi_pass_layer_output(pass, layer)); /* which gets the same */
+    else if (!pass->model->config.no_mlp)
         forward_up(pass, layer);
 }
 
@@ -156,7 +161,7 @@ static void embed(kvsi_pass *p, real *x)
     k->ops->embed_forward(k, tokens, &m->matrices.embed, p->ids, n, 0);
     scale(p, tokens, m->config.embedding_scale, n * m->config.dim);
     if (m->config.embedding_norm) {
-        const kvsi_norm norm = kvsi_pass_norm(p, m->layout.embed_norm, KVSI_ABSENT);
+        const kvsi_norm norm = kvsi_pass_norm(p, m->layout.embed_norm);
 
         k->ops->norm_forward(k, x, tokens, &norm, n, m->config.dim);
     }
@@ -209,7 +214,7 @@ void kvsi_pass_forward(kvsi_pass *pass)
     if (m->config.no_norm)
         k->ops->copy(k, pass->normed, pass->last, bytes);
     else
-        normalise(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias);
+        normalise(pass, pass->last, m->layout.final_norm);
     if (m->config.logit_divisor > 0) /* before the head, which is linear */
         scale(pass, pass->normed, 1 / m->config.logit_divisor, pass->tokens * m->config.dim);
     for (size_t s = 0; s < pass->sequences; s++)

@@ -80,7 +80,7 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
     kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
     switch (p->role) {
     case KVSI_GAIN:
-        fill_constant(out, p->count, 1);
+        fill_constant(out, p->count, config->gain_offset ? 0 : 1);
         return;
     case KVSI_BIAS:
         fill_constant(out, p->count, 0);

@@ -86,11 +86,12 @@ static kvsi_layer_matrices make_layer(const kvs_model *m, size_t layer)
     const kvsi_layer_offsets *at = &m->layout.layers[layer];
     const int gpt2 =
         m->config.body == KVSI_BODY_GPT2; /* whose files have q, k and v in one tensor */
+    const size_t up_tensors = m->config.plain_mlp ? 1 : 2;
 
     return (kvsi_layer_matrices){
         .qkv = make_linear(m, at->qkv, gpt2 ? 1 : 3, at->qkv_bias),
         .o = make_linear(m, at->o, 1, at->o_bias),
-        .up = make_linear(m, at->up, gpt2 ? 1 : 2, at->up_bias),
+        .up = make_linear(m, at->up, up_tensors, at->up_bias),
         .down = make_linear(m, at->down, 1, at->down_bias),
     };
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 24, OUTSIDE_LAYERS = 6 };
+enum { PER_LAYER_MAX = 32, OUTSIDE_LAYERS = 7 };
 
 /* ---- the list ---- */
 
@@ -27,29 +27,19 @@ kvsi_group kvsi_group_of(kvsi_role role)
 
 /* Names of one body; a layer's parts follow its prefix. */
 typedef struct names {
-    const char *embed, *embed_norm, *positions, *final_norm, *final_norm_bias;
-    const char *layer; /* with the layer's number */
+    const char *embed, *embed_norm, *positions, *final_norm; /* norms without .weight and .bias */
+    const char *layer;                                       /* with the layer's number */
     const char *attention;
 } names;
 
 static const names llama_names = {
-    "model.embed_tokens.weight",
-    "model.embed_norm.weight",
-    "model.embed_positions.weight",
-    "model.norm.weight",
-    NULL,
-    "model.layers.%zu.",
-    "self_attn.",
+    "model.embed_tokens.weight", "model.embed_norm", "model.embed_positions.weight", "model.norm",
+    "model.layers.%zu.",         "self_attn.",
 };
 
 static const names gpt2_names = {
-    "transformer.wte.weight",
-    NULL,
-    "transformer.wpe.weight",
-    "transformer.ln_f.weight",
-    "transformer.ln_f.bias",
-    "transformer.h.%zu.",
-    "attn.",
+    "transformer.wte.weight", NULL,    "transformer.wpe.weight", "transformer.ln_f",
+    "transformer.h.%zu.",     "attn.",
 };
 
 static const names *names_of(const kvs_model_config *c)
@@ -153,13 +143,30 @@ static ptrdiff_t add_qk_norm(const listing *l, const char *target, size_t heads)
     return first;
 }
 
+/* A norm of the layer, of the model's kind; absent in a body without norms. */
+static kvsi_norm_offsets add_norm(const listing *l, const char *name)
+{
+    const kvs_model_config *c = l->config;
+    kvsi_norm_offsets norm = {KVSI_ABSENT, KVSI_ABSENT};
+
+    if (!c->no_norm)
+        norm.gain = add_part(l, KVSI_GAIN, c->dim, 0, 0, name, ".weight");
+    if (!c->no_norm && c->norm_kind == KVSI_NORM_LAYER)
+        norm.bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, name, ".bias");
+    return norm;
+}
+
+/* Names as Hugging Face's Llama, OLMo2 and Gemma have them: the norm after attention is called
+ * post_attention_layernorm, and so is the one before the MLP unless there is a norm after
+ * attention. */
 static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
 {
     const kvs_model_config *c = l->config;
     const size_t q_dim = l->shape.q_width, kv_dim = l->shape.kv_heads * l->shape.head_size;
+    const int before = c->norm_place != KVSI_NORM_AFTER, after = c->norm_place != KVSI_NORM_BEFORE;
 
-    if (!c->no_norm)
-        at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "input_layernorm.weight");
+    if (before)
+        at->attention_in = add_norm(l, "input_layernorm");
     at->qkv = add_part(l, KVSI_PROJECTION, q_dim, c->dim, 0, "self_attn.", "q_proj.weight");
     add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "k_proj.weight");
     add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "v_proj.weight");
@@ -174,19 +181,29 @@ static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
     at->q_norm = add_qk_norm(l, "q", l->shape.heads);
     at->k_norm = add_qk_norm(l, "k", l->shape.kv_heads);
     add_shifts(l, at);
+    if (after)
+        at->attention_out = add_norm(l, "post_attention_layernorm");
     if (c->no_mlp)
         return;
-    if (!c->no_norm)
-        at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "post_attention_layernorm.weight");
-    at->up = add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "gate_proj.weight");
-    add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "up_proj.weight");
+    if (c->parallel == KVSI_PARALLEL_SHARED)
+        at->mlp_in = at->attention_in;
+    else if (before)
+        at->mlp_in = add_norm(l, after ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+    at->up = add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.",
+                      c->plain_mlp ? "up_proj.weight" : "gate_proj.weight");
+    if (!c->plain_mlp)
+        add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "up_proj.weight");
     if (c->mlp_bias) {
-        at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "gate_proj.bias");
-        add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "up_proj.bias");
+        at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.",
+                               c->plain_mlp ? "up_proj.bias" : "gate_proj.bias");
+        if (!c->plain_mlp)
+            add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "up_proj.bias");
     }
     at->down = add_part(l, KVSI_DOWN, c->dim, c->ffn, 0, "mlp.", "down_proj.weight");
     if (c->mlp_bias)
         at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "down_proj.bias");
+    if (after)
+        at->mlp_out = add_norm(l, "post_feedforward_layernorm");
 }
 
 static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
@@ -194,10 +211,7 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
     const kvs_model_config *c = l->config;
     const size_t width = l->shape.qkv_width;
 
-    if (!c->no_norm) {
-        at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_1.", "weight");
-        at->input_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_1.", "bias");
-    }
+    at->attention_in = add_norm(l, "ln_1");
     at->qkv = add_transposed(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
     at->qkv_bias = add_part(l, KVSI_BIAS, width, 0, 0, "attn.", "c_attn.bias");
     at->o = add_transposed(l, KVSI_OUTPUT, l->shape.q_width, c->dim, "attn.", "c_proj.weight");
@@ -205,10 +219,7 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
     add_shifts(l, at);
     if (c->no_mlp)
         return;
-    if (!c->no_norm) {
-        at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_2.", "weight");
-        at->post_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_2.", "bias");
-    }
+    at->mlp_in = add_norm(l, "ln_2");
     at->up = add_transposed(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
     at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "c_fc.bias");
     at->down = add_transposed(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
@@ -227,24 +238,37 @@ static void list_layer(kvsi_layout *layout, const kvs_model_config *c, size_t la
         list_llama_layer(&l, at);
 }
 
+/* A norm outside the layers, of the model's kind. */
+static kvsi_norm_offsets add_outer_norm(kvsi_layout *layout, const kvs_model_config *c,
+                                        const char *name)
+{
+    kvsi_norm_offsets norm = {KVSI_ABSENT, KVSI_ABSENT};
+    char whole[KVSI_NAME_SIZE];
+
+    snprintf(whole, sizeof whole, "%s.weight", name);
+    norm.gain = add(layout, KVSI_GAIN, c->dim, 0, 0, whole);
+    snprintf(whole, sizeof whole, "%s.bias", name);
+    if (c->norm_kind == KVSI_NORM_LAYER)
+        norm.bias = add(layout, KVSI_BIAS, c->dim, 0, 0, whole);
+    return norm;
+}
+
 static void list_all(kvsi_layout *layout, const kvs_model_config *c)
 {
     const names *n = names_of(c);
 
-    layout->embed_norm = layout->positions = KVSI_ABSENT;
-    layout->final_norm = layout->final_norm_bias = KVSI_ABSENT;
+    layout->positions = KVSI_ABSENT;
+    layout->embed_norm = layout->final_norm = (kvsi_norm_offsets){KVSI_ABSENT, KVSI_ABSENT};
     layout->embed = add(layout, KVSI_EMBEDDING, c->vocab, c->dim, 0, n->embed);
     layout->head = c->tied ? layout->embed : KVSI_ABSENT;
     if (c->embedding_norm)
-        layout->embed_norm = add(layout, KVSI_GAIN, c->dim, 0, 0, n->embed_norm);
+        layout->embed_norm = add_outer_norm(layout, c, n->embed_norm);
     if (c->positions == KVSI_POSITIONS_LEARNED)
         layout->positions = add(layout, KVSI_POSITION, c->context, c->dim, 0, n->positions);
     for (size_t l = 0; l < c->layers; l++)
         list_layer(layout, c, l);
     if (!c->no_norm)
-        layout->final_norm = add(layout, KVSI_GAIN, c->dim, 0, 0, n->final_norm);
-    if (!c->no_norm && n->final_norm_bias)
-        layout->final_norm_bias = add(layout, KVSI_BIAS, c->dim, 0, 0, n->final_norm_bias);
+        layout->final_norm = add_outer_norm(layout, c, n->final_norm);
     if (!c->tied && c->head != KVSI_HEAD_NONE)
         layout->head = add(layout, KVSI_HEAD, c->vocab, c->dim, 0, "lm_head.weight");
 }
@@ -276,10 +300,11 @@ static void index_to_offset(const kvsi_layout *layout, ptrdiff_t *index)
 static void indices_to_offsets(kvsi_layout *layout, size_t layers)
 {
     index_to_offset(layout, &layout->embed);
-    index_to_offset(layout, &layout->embed_norm);
+    index_to_offset(layout, &layout->embed_norm.gain);
+    index_to_offset(layout, &layout->embed_norm.bias);
     index_to_offset(layout, &layout->positions);
-    index_to_offset(layout, &layout->final_norm);
-    index_to_offset(layout, &layout->final_norm_bias);
+    index_to_offset(layout, &layout->final_norm.gain);
+    index_to_offset(layout, &layout->final_norm.bias);
     index_to_offset(layout, &layout->head);
     for (size_t l = 0; l < layers; l++) {
         ptrdiff_t *fields = (ptrdiff_t *)&layout->layers[l]; /* all fields are of this type */

@@ -45,20 +45,26 @@ typedef struct kvsi_parameter {
 
 enum { KVSI_ABSENT = -1 }; /* as an offset: the model has no such tensor */
 
-/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are absent if
- * they have no parameters. */
+/* A norm; both are absent if there is none, `bias` also in an RMSNorm. */
+typedef struct kvsi_norm_offsets {
+    ptrdiff_t gain, bias;
+} kvsi_norm_offsets;
+
+/* Offsets of one layer's tensors.  `up` is [gate; up] in an MLP with a gate; the shifts are absent
+ * if they have no parameters. */
 typedef struct kvsi_layer_offsets {
-    ptrdiff_t input_norm, input_norm_bias, qkv, qkv_bias, o, o_bias;
-    ptrdiff_t post_norm, post_norm_bias, up, up_bias, down, down_bias;
+    kvsi_norm_offsets attention_in, attention_out; /* before attention, and of its output */
+    kvsi_norm_offsets mlp_in, mlp_out; /* a shared norm is both attention_in and mlp_in */
+    ptrdiff_t qkv, qkv_bias, o, o_bias, up, up_bias, down, down_bias;
     ptrdiff_t q_shift, k_shift, v_shift;
     ptrdiff_t q_norm, k_norm;
 } kvsi_layer_offsets;
 
 typedef struct kvsi_layout {
     size_t count;
-    kvsi_parameter *list; /* [count], in file order */
-    ptrdiff_t embed, embed_norm, positions, final_norm, final_norm_bias,
-        head; /* a tied head is the embedding */
+    kvsi_parameter *list;             /* [count], in file order */
+    ptrdiff_t embed, positions, head; /* a tied head is the embedding */
+    kvsi_norm_offsets embed_norm, final_norm;
     kvsi_layer_offsets *layers;
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */
 } kvsi_layout;

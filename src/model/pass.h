@@ -43,8 +43,9 @@ typedef struct kvsi_layer_memory {
     real *mixed;  /* [n, heads head_size] attention's output, before o */
     real *logsum; /* [n, heads] */
     real *middle; /* [n, dim] between attention and MLP */
-    real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] */
-    uint16_t *kept_qkv, *kept_up; /* bfloat16, of the same shapes; NULL = not kept */
+    real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
+    real *attention_out, *mlp_out; /* [n, dim] the branches before their norm, if they have one */
+    uint16_t *kept_qkv, *kept_up;  /* bfloat16, of the same shapes; NULL = not kept */
 } kvsi_layer_memory;
 
 typedef struct kvsi_pass_limits {
@@ -79,10 +80,11 @@ typedef struct kvsi_pass {
     real *last;      /* [n, dim] output of the last layer */
     real *normed;    /* [n, dim] */
     real *hidden;    /* [n, ffn] */
-    real *branch;    /* [n, dim] a branch before dropout; NULL without dropout */
+    real *branch;    /* [n, dim] a branch that changes before it is added, if any does */
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
-    real *d_branch, *d_unit_head;      /* like branch and unit_head */
+    real *d_branch, *d_unit_head; /* like branch and unit_head */
+    real *d_out; /* [n, dim] the gradient of a layer's output, if branches are parallel */
     int32_t *ids, *positions;          /* [n] */
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */
@@ -272,8 +274,12 @@ void kvsi_pass_attach(kvsi_pass *pass, size_t layer);
 /* The attention of one layer; its shifts point into `gradients` unless that is NULL.  The spans are
  * the pass's own: with states, attach the layer first. */
 kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients);
-/* A norm by its offsets; both may be KVSI_ABSENT. */
-kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
+/* A norm by its offsets, which may be absent. */
+kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, kvsi_norm_offsets at);
+/* The activation of the MLPs. */
+kvsi_mlp kvsi_pass_mlp(const kvsi_pass *pass);
+/* What the MLP of a layer reads, before its norm. */
+const real *kvsi_pass_mlp_input(const kvsi_pass *pass, size_t layer);
 /* The matrix that computes the gates of one layer, all targets stacked; 0 rows = none. */
 kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer);
 ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer); /* in the block */

@@ -19,9 +19,32 @@ static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
     return offset == KVSI_ABSENT ? NULL : kvsi_model_small(p->model, offset);
 }
 
-kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)
+/* In files, gains are stored without their offset. */
+static real gain_offset(const kvs_model_config *c)
 {
-    return (kvsi_norm){at_offset(pass, gain), at_offset(pass, bias), pass->model->config.norm_eps};
+    return c->gain_offset ? 1 : 0;
+}
+
+kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, kvsi_norm_offsets at)
+{
+    const kvs_model_config *c = &pass->model->config;
+
+    return (kvsi_norm){at_offset(pass, at.gain), at_offset(pass, at.bias), c->norm_eps,
+                       gain_offset(c)};
+}
+
+kvsi_mlp kvsi_pass_mlp(const kvsi_pass *pass)
+{
+    const kvs_model_config *c = &pass->model->config;
+
+    return (kvsi_mlp){.function = c->activation, .gated = !c->plain_mlp, .width = c->ffn};
+}
+
+const real *kvsi_pass_mlp_input(const kvsi_pass *pass, size_t layer)
+{
+    const kvsi_layer_memory *m = &pass->layers[layer];
+
+    return pass->model->config.parallel == KVSI_PARALLEL_NONE ? m->middle : m->x;
 }
 
 kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
@@ -124,6 +147,7 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
         .q_gain = at_offset(pass, at->q_norm),
         .k_gain = at_offset(pass, at->k_norm),
         .norm_eps = m->config.norm_eps,
+        .gain_offset = gain_offset(&m->config),
         .rotary = shape.rotary,
         .rotations = tables->rotations,
         .slopes = tables->slopes,

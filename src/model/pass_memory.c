@@ -53,7 +53,7 @@ size_t kvs_model_logit_count(const kvs_model *model)
 
 size_t kvsi_up_width(const kvs_model_config *config)
 {
-    return config->no_mlp ? 0 : config->body == KVSI_BODY_GPT2 ? config->ffn : 2 * config->ffn;
+    return config->no_mlp ? 0 : config->plain_mlp ? config->ffn : 2 * config->ffn;
 }
 
 /* Returns the number of shift parameters per head that kernels must have memory for.  A state may
@@ -89,7 +89,7 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
 /* Whether branches change between their linear layer and the residual stream. */
 static int changes_branch(const kvs_model_config *c)
 {
-    return c->dropout_residual > 0 || c->residual_scale > 0;
+    return c->dropout_residual > 0 || c->residual_scale > 0 || c->norm_place != KVSI_NORM_BEFORE;
 }
 
 static void lay_out_wide(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
@@ -108,11 +108,14 @@ static void lay_out_kept(kvsi_layer_memory *layer, const kvs_model_config *c, si
 static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
     const kvsi_layer_shape most = largest_layer(c);
+    const size_t normed = c->norm_place == KVSI_NORM_BEFORE ? 0 : n * c->dim;
 
     layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
     layer->mixed = take(w, n * most.q_width, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
+    layer->attention_out = take(w, normed, sizeof(real));
+    layer->mlp_out = take(w, c->no_mlp ? 0 : normed, sizeof(real));
 }
 
 /* Memory that the backward pass needs is allocated per layer; layers share the rest. */
@@ -150,6 +153,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_up = take(w, n * kvsi_up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
     p->d_branch = take(w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
+    p->d_out = take(w, c->parallel == KVSI_PARALLEL_NONE ? 0 : n * c->dim, sizeof(real));
     p->d_unit_head = take(w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
 

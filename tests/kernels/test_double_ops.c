@@ -46,16 +46,30 @@ static void norm_backward(trial *t)
     op->norm_backward(&t->c, t->d_x[0], t->d_x[1], NULL, t->d_y, t->x[0], &norm, N, DIM);
 }
 
+static void offset_norm_forward(trial *t)
+{
+    const kvsi_norm norm = {.gain = t->x[1], .eps = eps, .gain_offset = 1};
+
+    op->norm_forward(&t->c, t->y, t->x[0], &norm, N, DIM);
+}
+
+static void offset_norm_backward(trial *t)
+{
+    const kvsi_norm norm = {.gain = t->x[1], .eps = eps, .gain_offset = 1};
+
+    op->norm_backward(&t->c, t->d_x[0], t->d_x[1], NULL, t->d_y, t->x[0], &norm, N, DIM);
+}
+
 static void layer_norm_forward(trial *t)
 {
-    const kvsi_norm norm = {t->x[1], t->x[2], eps};
+    const kvsi_norm norm = {t->x[1], t->x[2], eps, 0};
 
     op->norm_forward(&t->c, t->y, t->x[0], &norm, N, DIM);
 }
 
 static void layer_norm_backward(trial *t)
 {
-    const kvsi_norm norm = {t->x[1], t->x[2], eps};
+    const kvsi_norm norm = {t->x[1], t->x[2], eps, 0};
 
     op->norm_backward(&t->c, t->d_x[0], t->d_x[1], t->d_x[2], t->d_y, t->x[0], &norm, N, DIM);
 }
@@ -93,25 +107,27 @@ static void residual_backward(trial *t)
            N * ROWS * sizeof *t->d_y); /* by definition, so it has no operation */
 }
 
-static void swiglu_forward(trial *t)
-{
-    op->swiglu_forward(&t->c, t->y, t->x[0], N, FFN);
-}
-
-static void swiglu_backward(trial *t)
-{
-    op->swiglu_backward(&t->c, t->d_x[0], t->d_y, t->x[0], N, FFN);
-}
-
-static void gelu_forward(trial *t)
-{
-    op->gelu_forward(&t->c, t->y, t->x[0], N, FFN);
-}
-
-static void gelu_backward(trial *t)
-{
-    op->gelu_backward(&t->c, t->d_x[0], t->d_y, t->x[0], N, FFN);
-}
+#define ACTIVATION(name, f, is_gated)                                                              \
+    static void name##_forward(trial *t)                                                           \
+    {                                                                                              \
+        op->activation_forward(&t->c, t->y, t->x[0],                                               \
+                               &(kvsi_mlp){.function = (f), .gated = (is_gated), .width = FFN},    \
+                               N);                                                                 \
+    }                                                                                              \
+    static void name##_backward(trial *t)                                                          \
+    {                                                                                              \
+        op->activation_backward(&t->c, t->d_x[0], t->d_y, t->x[0],                                 \
+                                &(kvsi_mlp){.function = (f), .gated = (is_gated), .width = FFN},   \
+                                N);                                                                \
+    }
+ACTIVATION(silu, KVSI_ACTIVATION_SILU, 0)
+ACTIVATION(gelu, KVSI_ACTIVATION_GELU, 0)
+ACTIVATION(gelu_tanh, KVSI_ACTIVATION_GELU_TANH, 0)
+ACTIVATION(relu, KVSI_ACTIVATION_RELU, 0)
+ACTIVATION(gated_silu, KVSI_ACTIVATION_SILU, 1)
+ACTIVATION(gated_gelu, KVSI_ACTIVATION_GELU, 1)
+ACTIVATION(gated_gelu_tanh, KVSI_ACTIVATION_GELU_TANH, 1)
+ACTIVATION(gated_relu, KVSI_ACTIVATION_RELU, 1)
 
 static void dropout_forward(trial *t)
 {
@@ -150,6 +166,11 @@ static void unit_rows_backward(trial *t)
 static const operation operations[] = {
     {"embed", N *DIM, {{"table", VOCAB *DIM, ADDS}}, embed_forward, embed_backward},
     {"norm", N *DIM, {{"x", N *DIM, ADDS}, {"gain", DIM, ADDS}}, norm_forward, norm_backward},
+    {"norm with offset",
+     N *DIM,
+     {{"x", N *DIM, ADDS}, {"gain", DIM, ADDS}},
+     offset_norm_forward,
+     offset_norm_backward},
     {"layer norm",
      N *DIM,
      {{"x", N *DIM, ADDS}, {"gain", DIM, ADDS}, {"bias", DIM, ADDS}},
@@ -168,8 +189,22 @@ static const operation operations[] = {
       {"residual", N *ROWS, OVERWRITES}},
      residual_forward,
      residual_backward},
-    {"swiglu", N *FFN, {{"gate_up", N * 2 * FFN, OVERWRITES}}, swiglu_forward, swiglu_backward},
-    {"gelu", N *FFN, {{"x", N *FFN, OVERWRITES}}, gelu_forward, gelu_backward},
+#define PLAIN(name)                                                                                \
+    {                                                                                              \
+#name, N *FFN, {{"x", N *FFN, OVERWRITES } }, name##_forward, name##_backward              \
+    }
+#define GATED(name)                                                                                \
+    {                                                                                              \
+#name, N *FFN, {{"gate_up", N * 2 * FFN, OVERWRITES } }, name##_forward, name##_backward   \
+    }
+    PLAIN(silu),
+    PLAIN(gelu),
+    PLAIN(gelu_tanh),
+    PLAIN(relu),
+    GATED(gated_silu),
+    GATED(gated_gelu),
+    GATED(gated_gelu_tanh),
+    GATED(gated_relu),
     {"dropout", N *DIM, {{"x", N *DIM, OVERWRITES}}, dropout_forward, dropout_backward},
     {"scale", N *DIM, {{"x", N *DIM, OVERWRITES}}, scale_forward, scale_backward},
     {"unit_rows", ROWS *DIM, {{"x", ROWS *DIM, ADDS}}, unit_rows_forward, unit_rows_backward},
@@ -278,9 +313,11 @@ static void norms_by_hand(void **state)
     real out[2];
 
     (void)state;
-    op->norm_forward(&c, out, x, &(kvsi_norm){gain, NULL, 3.5}, 1, 2);
+    op->norm_forward(&c, out, x, &(kvsi_norm){gain, NULL, 3.5, 0}, 1, 2);
     differences_expect("norm", out, (const double[]){6, -4}, 2);
-    op->norm_forward(&c, out, y, &(kvsi_norm){gain, bias, 3}, 1, 2);
+    op->norm_forward(&c, out, x, &(kvsi_norm){gain, NULL, 3.5, 1}, 1, 2);
+    differences_expect("norm with offset", out, (const double[]){6.75, -3}, 2);
+    op->norm_forward(&c, out, y, &(kvsi_norm){gain, bias, 3, 0}, 1, 2);
     differences_expect("layer norm", out, (const double[]){-3, 0}, 2);
 }
 
@@ -302,7 +339,7 @@ static void linear_by_hand(void **state)
     differences_expect("linear with bias", y, (const double[]){3.5, 4.25, 0}, 3);
 }
 
-/* GELU's values are those of 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+/* GELU's values are x Phi(x), and 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
 static void activations_by_hand(void **state)
 {
     const real gate_up[] = {log(3.0), 0, 8, 5}, x[] = {1, -2, 0};
@@ -310,10 +347,15 @@ static void activations_by_hand(void **state)
     real y[3];
 
     (void)state;
-    op->swiglu_forward(&c, y, gate_up, 1, 2);
+    op->activation_forward(&c, y, gate_up, &(kvsi_mlp){KVSI_ACTIVATION_SILU, 1, 2}, 1);
     differences_expect("swiglu", y, (const double[]){6 * log(3.0), 0}, 2);
-    op->gelu_forward(&c, y, x, 1, 3);
-    differences_expect("gelu", y, (const double[]){0.8411919906082768, -0.04540230591222494, 0}, 3);
+    op->activation_forward(&c, y, x, &(kvsi_mlp){KVSI_ACTIVATION_GELU, 0, 3}, 1);
+    differences_expect("gelu", y, (const double[]){0.8413447460685429, -0.04550026389635842, 0}, 3);
+    op->activation_forward(&c, y, x, &(kvsi_mlp){KVSI_ACTIVATION_GELU_TANH, 0, 3}, 1);
+    differences_expect("tanh gelu", y,
+                       (const double[]){0.8411919906082768, -0.04540230591222494, 0}, 3);
+    op->activation_forward(&c, y, x, &(kvsi_mlp){KVSI_ACTIVATION_RELU, 0, 3}, 1);
+    differences_expect("relu", y, (const double[]){1, 0, 0}, 3);
 }
 
 static void rows_by_hand(void **state)

@@ -104,16 +104,18 @@ static void embed_matches(void **state)
         }
 }
 
-/* Variant 0 is RMSNorm, 1 LayerNorm. */
+/* Variant 0 is RMSNorm, 1 LayerNorm, 2 and 3 the same with 1 + gain. */
 static void norm(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, dim = s->dim;
     const real *d_y = levels_given(r, n * dim);
-    const kvsi_norm norm = {levels_given(r, dim), s->variant ? levels_given(r, dim) : NULL, 1e-5};
+    const int with_bias = s->variant % 2;
+    const kvsi_norm norm = {levels_given(r, dim), with_bias ? levels_given(r, dim) : NULL, 1e-5,
+                            (real)(s->variant / 2)};
     real *x = levels_given(r, n * dim), *y = levels_written(r, "y", n * dim);
     real *d_x = levels_added(r, "d_x", n * dim), *d_gain = levels_added(r, "d_gain", dim);
-    real *d_bias = s->variant ? levels_added(r, "d_bias", dim) : NULL;
+    real *d_bias = with_bias ? levels_added(r, "d_bias", dim) : NULL;
 
     for (size_t i = 0; i < n * dim; i++)
         x[i] += (real)s->large;
@@ -125,7 +127,7 @@ static void norm(run *r, const void *asked)
  * is its bias and its gradient only rounding: not compared. */
 static void check_norm(size_t n, size_t dim)
 {
-    for (int variant = 0; variant < (dim > 1 ? 2 : 1); variant++) {
+    for (int variant = 0; variant<4; variant += dim> 1 ? 1 : 2) {
         check_plain(norm, (shape){.n = n, .dim = dim, .wide = 1, .variant = variant}, "norm");
         check_plain(norm, (shape){.n = n, .dim = dim, .wide = 1, .variant = variant, .large = 10},
                     "norm");
@@ -360,33 +362,24 @@ static void long_sums_match(void **state)
 
 /* ---- activations ---- */
 
-static void swiglu(run *r, const void *asked)
+/* Variant: the function, plus GATED with a gate. */
+enum { GATED = 16 };
+
+static void activation(run *r, const void *asked)
 {
     const shape *s = asked;
-    const size_t n = s->n, ffn = s->wide;
-    const real *d_y = levels_given(r, n * ffn);
-    real *gate_up = levels_given(r, n * 2 * ffn);
-    real *y = levels_written(r, "y", n * ffn);
-    real *d_gate_up = levels_written(r, "d_gate_up", n * 2 * ffn);
+    const kvsi_mlp mlp = {.function = (kvsi_activation)(s->variant % GATED),
+                          .gated = s->variant >= GATED,
+                          .width = s->wide};
+    const size_t n = s->n, inputs = n * kvsi_mlp_inputs(&mlp);
+    const real *d_y = levels_given(r, n * mlp.width);
+    real *x = levels_given(r, inputs), *y = levels_written(r, "y", n * mlp.width);
+    real *d_x = levels_written(r, "d_x", inputs);
 
-    for (size_t i = 0; s->large > 0 && i < n * 2 * ffn; i += 2)
-        gate_up[i] *= (real)s->large;
-    r->c.ops->swiglu_forward(&r->c, y, gate_up, n, ffn);
-    r->c.ops->swiglu_backward(&r->c, d_gate_up, d_y, gate_up, n, ffn);
-}
-
-static void gelu(run *r, const void *asked)
-{
-    const shape *s = asked;
-    const size_t n = s->n, ffn = s->wide;
-    const real *d_y = levels_given(r, n * ffn);
-    real *x = levels_given(r, n * ffn);
-    real *y = levels_written(r, "y", n * ffn), *d_x = levels_written(r, "d_x", n * ffn);
-
-    for (size_t i = 0; s->large > 0 && i < n * ffn; i += 2)
+    for (size_t i = 0; s->large > 0 && i < inputs; i += 2)
         x[i] *= (real)s->large;
-    r->c.ops->gelu_forward(&r->c, y, x, n, ffn);
-    r->c.ops->gelu_backward(&r->c, d_x, d_y, x, n, ffn);
+    r->c.ops->activation_forward(&r->c, y, x, &mlp, n);
+    r->c.ops->activation_backward(&r->c, d_x, d_y, x, &mlp, n);
 }
 
 /* exp overflows in float for gates of a few hundred. */
@@ -397,12 +390,50 @@ static void activations_match(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(row_counts); i++)
         for (size_t j = 0; j < ARRAY_SIZE(dims); j++)
-            for (size_t k = 0; k < ARRAY_SIZE(large); k++) {
-                const shape s = {.n = row_counts[i], .dim = 1, .wide = dims[j], .large = large[k]};
+            for (size_t k = 0; k < ARRAY_SIZE(large); k++)
+                for (int f = KVSI_ACTIVATION_SILU; f <= KVSI_ACTIVATION_RELU; f++) {
+                    shape s = {.n = row_counts[i],
+                               .dim = 1,
+                               .wide = dims[j],
+                               .large = large[k],
+                               .variant = f};
 
-                check_plain(swiglu, s, "swiglu");
-                check_plain(gelu, s, "gelu");
-            }
+                    check_plain(activation, s, "activation");
+                    s.variant += GATED;
+                    check_plain(activation, s, "gated activation");
+                }
+}
+
+/* Exact GELU and its slope are accurate to float32: a few units in the last place of the values
+ * near 1, also far out on both sides. */
+static void exact_gelu_is_accurate(void **state)
+{
+    enum { COUNT = 4001 };
+    const kvsi_mlp mlp = {KVSI_ACTIVATION_GELU, 0, COUNT};
+    const kvsi_ops *levels[LEVELS_MAX];
+    const size_t count = levels_fast(levels);
+    static real x[COUNT], one[COUNT], y[COUNT], slope[COUNT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        x[i] = (real)((double)i / 100 - 20);
+        one[i] = 1;
+    }
+    for (size_t l = 0; l < count; l++) {
+        kvsi_context c = {.ops = levels[l], .threads = 1};
+
+        c.ops->activation_forward(&c, y, x, &mlp, 1);
+        c.ops->activation_backward(&c, slope, one, x, &mlp, 1);
+        for (size_t i = 0; i < COUNT; i++) {
+            const double v = (double)x[i], phi = erfc(-v / sqrt(2)) / 2;
+            const double d = phi + v * exp(-v * v / 2) / sqrt(2 * acos(-1));
+
+            if (!(fabs((double)y[i] - v * phi) <= 2e-7 * fmax(1, fabs(v))) ||
+                !(fabs((double)slope[i] - d) <= 5e-7))
+                fail_msg("%s: gelu(%g) is %.9g with slope %.9g, expected %.9g and %.9g",
+                         levels[l]->name, v, (double)y[i], (double)slope[i], v * phi, d);
+        }
+    }
 }
 
 /* ---- whole arrays, and rows of length 1 ---- */
@@ -800,10 +831,11 @@ static void check_nan(const kvsi_ops *ops)
     norm.bias = norm.gain;
     ops->norm_forward(&r.c, out, x, &norm, 1, 8);
     assert_true(isnan(out[7]));
-    ops->swiglu_forward(&r.c, out, x, 1, 8);
-    assert_true(isnan(out[0]));
-    ops->gelu_forward(&r.c, out, x, 1, 8);
-    assert_true(isnan(out[0]));
+    for (int f = KVSI_ACTIVATION_SILU; f <= KVSI_ACTIVATION_RELU; f++)
+        for (int gated = 0; gated < 2; gated++) {
+            ops->activation_forward(&r.c, out, x, &(kvsi_mlp){(kvsi_activation)f, gated, 8}, 1);
+            assert_true(isnan(out[0]));
+        }
     ops->unit_rows_forward(&r.c, out, x, 1, 8);
     assert_true(isnan(out[0]));
     ops->dropout(&r.c, out, 8, &dropped);
@@ -839,6 +871,7 @@ int main(void)
         cmocka_unit_test(pairs_come_apart),
         cmocka_unit_test(weights_of_every_type_match),
         cmocka_unit_test(activations_match),
+        cmocka_unit_test(exact_gelu_is_accurate),
         cmocka_unit_test(arrays_match),
         cmocka_unit_test(bfloat16_has_the_bits_of_the_reference),
         cmocka_unit_test(unit_rows_match),

@@ -110,18 +110,20 @@ static void packed_weights(kvsi_context *c, memory *m)
 
 static void swiglu(kvsi_context *c, memory *m)
 {
+    const kvsi_mlp mlp = {KVSI_ACTIVATION_SILU, 1, WIDE};
     const float *gate_up = take(m, N * 2 * WIDE);
 
-    c->ops->swiglu_forward(c, take(m, N * WIDE), gate_up, N, WIDE);
-    c->ops->swiglu_backward(c, take(m, N * 2 * WIDE), take(m, N * WIDE), gate_up, N, WIDE);
+    c->ops->activation_forward(c, take(m, N * WIDE), gate_up, &mlp, N);
+    c->ops->activation_backward(c, take(m, N * 2 * WIDE), take(m, N * WIDE), gate_up, &mlp, N);
 }
 
 static void gelu(kvsi_context *c, memory *m)
 {
+    const kvsi_mlp mlp = {KVSI_ACTIVATION_GELU, 0, WIDE};
     const float *x = take(m, N * WIDE);
 
-    c->ops->gelu_forward(c, take(m, N * WIDE), x, N, WIDE);
-    c->ops->gelu_backward(c, take(m, N * WIDE), take(m, N * WIDE), x, N, WIDE);
+    c->ops->activation_forward(c, take(m, N * WIDE), x, &mlp, N);
+    c->ops->activation_backward(c, take(m, N * WIDE), take(m, N * WIDE), x, &mlp, N);
 }
 
 static void arrays(kvsi_context *c, memory *m)

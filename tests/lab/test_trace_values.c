@@ -47,11 +47,12 @@ static int model_has(const kvs_model_config *c, const char *name, size_t layer)
     if (ENDS_WITH(name, "hook_pos_embed"))
         return c->positions == KVSI_POSITIONS_LEARNED;
     if (ENDS_WITH(name, "hook_normalized"))
-        return !c->no_norm && !(c->no_mlp && ENDS_WITH(name, "ln2.hook_normalized"));
+        return !c->no_norm && (c->norm_place != KVSI_NORM_AFTER || strstr(name, "ln_final")) &&
+               !(c->no_mlp && ENDS_WITH(name, "ln2.hook_normalized"));
     if (ENDS_WITH(name, "hook_rot_q", "hook_rot_k"))
         return kvsi_layer_shape_of(c, layer).rotary > 0;
     if (ENDS_WITH(name, "hook_pre_linear"))
-        return !c->no_mlp && c->body == KVSI_BODY_LLAMA;
+        return !c->no_mlp && !c->plain_mlp;
     if (ENDS_WITH(name, "hook_resid_mid", "mlp.hook_pre", "hook_post", "hook_mlp_out"))
         return !c->no_mlp;
     return 1;
@@ -193,7 +194,52 @@ static float *linear(const float *x, const kvsi_parameter *p, const float *w, co
     return out;
 }
 
-/* Checks that activation `to` is a projection of activation `from`.  GPT-2 has q, k and v in one
+/* Returns the LayerNorm of x if there is a bias, otherwise its RMSNorm. */
+static float *norm(const checked *k, const float *x, const float *gain, const float *bias)
+{
+    const size_t dim = k->config->dim;
+    const double offset = k->config->gain_offset ? 1 : 0;
+    float *out = numbers(tokens * dim);
+
+    for (size_t t = 0; t < tokens; t++) {
+        double mean = 0, squares = 0;
+
+        for (size_t i = 0; bias && i < dim; i++)
+            mean += (double)x[t * dim + i] / (double)dim;
+        for (size_t i = 0; i < dim; i++)
+            squares += pow((double)x[t * dim + i] - mean, 2);
+        for (size_t i = 0; i < dim; i++)
+            out[t * dim + i] = (float)(((double)x[t * dim + i] - mean) /
+                                           sqrt(squares / (double)dim + k->config->norm_eps) *
+                                           (offset + (double)gain[i]) +
+                                       (bias ? (double)bias[i] : 0));
+    }
+    return out;
+}
+
+/* The norm of x by the tensors of a layer, which have these names with .weight and .bias. */
+static float *layer_norm(const checked *k, size_t layer, const float *x, const char *llama,
+                         const char *gpt2)
+{
+    const kvsi_parameter *p;
+    char names[4][64];
+    float *gain, *bias, *out;
+
+    snprintf(names[0], sizeof names[0], "%s.weight", llama);
+    snprintf(names[1], sizeof names[1], "%s.weight", gpt2);
+    snprintf(names[2], sizeof names[2], "%s.bias", llama);
+    snprintf(names[3], sizeof names[3], "%s.bias", gpt2);
+    gain = layer_tensor(k, layer, names[0], names[1], &p);
+    bias = layer_tensor(k, layer, names[2], names[3], &p);
+    assert_non_null(gain);
+    out = norm(k, x, gain, bias);
+    kvsi_free(gain);
+    kvsi_free(bias);
+    return out;
+}
+
+/* Checks that activation `to` is a projection of activation `from`, for a branch after its norm and
+ * scale.  GPT-2 has q, k and v in one
  * matrix, in which `gpt2_first` is the first row. */
 static void check_linear(const checked *k, size_t layer, const char *from, const char *to,
                          const char *llama, const char *gpt2, size_t gpt2_first)
@@ -212,6 +258,15 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
     assert_true(w && found);
     out = linear(trace_values(k->c, from, layer), p, w, bias,
                  k->config->body == KVSI_BODY_GPT2 ? gpt2_first : 0, found->count / tokens);
+    if (is_branch && k->config->norm_place != KVSI_NORM_BEFORE) {
+        float *normed = layer_norm(k, layer, out,
+                                   ENDS_WITH(to, "hook_attn_out") ? "post_attention_layernorm"
+                                                                  : "post_feedforward_layernorm",
+                                   "");
+
+        kvsi_free(out);
+        out = normed;
+    }
     for (size_t i = 0; is_branch && scale > 0 && i < found->count; i++)
         out[i] *= (float)scale;
     expect(k, to, layer, out);
@@ -225,39 +280,10 @@ static float capped(float x, double cap)
     return cap > 0 ? (float)(cap * tanh((double)x / cap)) : x;
 }
 
-/* Returns the LayerNorm of x if there is a bias, otherwise its RMSNorm. */
-static float *norm(const float *x, const float *gain, const float *bias, size_t dim, double eps)
-{
-    float *out = numbers(tokens * dim);
-
-    for (size_t t = 0; t < tokens; t++) {
-        double mean = 0, squares = 0;
-
-        for (size_t i = 0; bias && i < dim; i++)
-            mean += (double)x[t * dim + i] / (double)dim;
-        for (size_t i = 0; i < dim; i++)
-            squares += pow((double)x[t * dim + i] - mean, 2);
-        for (size_t i = 0; i < dim; i++)
-            out[t * dim + i] = (float)(((double)x[t * dim + i] - mean) /
-                                           sqrt(squares / (double)dim + eps) * (double)gain[i] +
-                                       (bias ? (double)bias[i] : 0));
-    }
-    return out;
-}
-
 static void check_norm(const checked *k, size_t layer, const char *from, const char *to,
                        const char *llama, const char *gpt2)
 {
-    const kvsi_parameter *p;
-    char bias_name[64];
-    float *gain = layer_tensor(k, layer, llama, gpt2, &p), *bias;
-
-    snprintf(bias_name, sizeof bias_name, "%.*sbias", (int)(strlen(gpt2) - strlen("weight")), gpt2);
-    bias = layer_tensor(k, layer, "no such tensor", bias_name, &p);
-    expect(k, to, layer,
-           norm(trace_values(k->c, from, layer), gain, bias, k->config->dim, k->config->norm_eps));
-    kvsi_free(gain);
-    kvsi_free(bias);
+    expect(k, to, layer, layer_norm(k, layer, trace_values(k->c, from, layer), llama, gpt2));
 }
 
 /* Checks that to = from + branch, or to = branch in a model without residuals. */
@@ -293,7 +319,8 @@ static const target targets[] = {
  * there are no norms. */
 static const char *attention_input(const kvs_model_config *c)
 {
-    return c->no_norm ? "blocks.*.hook_resid_pre" : "blocks.*.ln1.hook_normalized";
+    return c->no_norm || c->norm_place == KVSI_NORM_AFTER ? "blocks.*.hook_resid_pre"
+                                                          : "blocks.*.ln1.hook_normalized";
 }
 
 /* Returns the taps of one head, [tokens, window + 1, d].  The taps of a token start with the tap of
@@ -382,7 +409,7 @@ static void normalise_rows(float *row, const checked *k, size_t layer, const tar
     gain = layer_tensor(k, layer, name, "no such tensor", &p);
     assert_true(!gain == (k->config->qk_norm == KVSI_QK_NORM_NONE));
     for (size_t i = 0; gain && i < count; i++)
-        row[i] *= (float)(inverse * (double)gain[i]);
+        row[i] *= (float)(inverse * ((k->config->gain_offset ? 1 : 0) + (double)gain[i]));
     kvsi_free(gain);
 }
 
@@ -590,16 +617,20 @@ static void check_activation_function(const checked *k, size_t layer)
 {
     const float *pre = trace_values(k->c, "blocks.*.mlp.hook_pre", layer);
     const size_t count = tokens * k->config->ffn;
-    const int gelu = k->config->body == KVSI_BODY_GPT2;
-    const float *up = gelu ? NULL : trace_values(k->c, "blocks.*.mlp.hook_pre_linear", layer);
+    const kvsi_activation f = k->config->activation;
+    const float *up =
+        k->config->plain_mlp ? NULL : trace_values(k->c, "blocks.*.mlp.hook_pre_linear", layer);
     float *expected = numbers(count);
 
     for (size_t i = 0; i < count; i++) {
         const double x = (double)pre[i];
+        const double y = f == KVSI_ACTIVATION_GELU ? x * erfc(-x / sqrt(2)) / 2
+                         : f == KVSI_ACTIVATION_GELU_TANH
+                             ? 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)))
+                         : f == KVSI_ACTIVATION_RELU ? fmax(x, 0)
+                                                     : x / (1 + exp(-x));
 
-        expected[i] =
-            gelu ? (float)(0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))))
-                 : (float)(x / (1 + exp(-x)) * (double)up[i]);
+        expected[i] = (float)(y * (up ? (double)up[i] : 1));
     }
     expect(k, "blocks.*.mlp.hook_post", layer, expected);
 }
@@ -610,11 +641,14 @@ static void check_layer(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(c, layer);
     const size_t kv_dim = s.kv_heads * s.head_size;
     const char *in = attention_input(c);
-    const char *mlp_in = c->no_norm ? "blocks.*.hook_resid_mid" : "blocks.*.ln2.hook_normalized";
+    const int before = !c->no_norm && c->norm_place != KVSI_NORM_AFTER;
+    const char *middle =
+        c->parallel == KVSI_PARALLEL_NONE ? "blocks.*.hook_resid_mid" : "blocks.*.hook_resid_pre";
+    const char *mlp_in = before ? "blocks.*.ln2.hook_normalized" : middle;
 
-    if (!c->no_norm)
+    if (before)
         check_norm(k, layer, "blocks.*.hook_resid_pre", "blocks.*.ln1.hook_normalized",
-                   "input_layernorm.weight", "ln_1.weight");
+                   "input_layernorm", "ln_1");
     check_linear(k, layer, in, targets[0].raw, "self_attn.q_proj.weight", "attn.c_attn.weight", 0);
     check_linear(k, layer, in, targets[1].raw, "self_attn.k_proj.weight", "attn.c_attn.weight",
                  c->dim);
@@ -631,12 +665,16 @@ static void check_layer(const checked *k, size_t layer)
               c->no_mlp ? "blocks.*.hook_resid_post" : "blocks.*.hook_resid_mid");
     if (c->no_mlp)
         return;
-    if (!c->no_norm)
-        check_norm(k, layer, "blocks.*.hook_resid_mid", "blocks.*.ln2.hook_normalized",
-                   "post_attention_layernorm.weight", "ln_2.weight");
-    check_linear(k, layer, mlp_in, "blocks.*.mlp.hook_pre", "mlp.gate_proj.weight",
-                 "mlp.c_fc.weight", 0);
-    if (c->body == KVSI_BODY_LLAMA)
+    if (before)
+        check_norm(k, layer, middle, "blocks.*.ln2.hook_normalized",
+                   c->parallel == KVSI_PARALLEL_SHARED ? "input_layernorm"
+                   : c->norm_place == KVSI_NORM_BOTH   ? "pre_feedforward_layernorm"
+                                                       : "post_attention_layernorm",
+                   "ln_2");
+    check_linear(k, layer, mlp_in, "blocks.*.mlp.hook_pre",
+                 c->plain_mlp ? "mlp.up_proj.weight" : "mlp.gate_proj.weight", "mlp.c_fc.weight",
+                 0);
+    if (!c->plain_mlp)
         check_linear(k, layer, mlp_in, "blocks.*.mlp.hook_pre_linear", "mlp.up_proj.weight", "", 0);
     check_activation_function(k, layer);
     check_linear(k, layer, "blocks.*.mlp.hook_post", "blocks.*.hook_mlp_out",
@@ -666,9 +704,11 @@ static void check_embedding(const checked *k, const int32_t *ids)
     }
     if (k->config->embedding_norm && !positions) {
         float *gain = tensor_of(k->model, "model.embed_norm.weight", &p);
+        float *bias = tensor_of(k->model, "model.embed_norm.bias", &p);
 
-        expect(k, "blocks.*.hook_resid_pre", 0, norm(sum, gain, NULL, dim, k->config->norm_eps));
+        expect(k, "blocks.*.hook_resid_pre", 0, norm(k, sum, gain, bias));
         kvsi_free(gain);
+        kvsi_free(bias);
     } else {
         assert_memory_equal(input, sum, tokens * dim * sizeof *sum);
     }
@@ -696,9 +736,8 @@ static void check_head(const checked *k)
     if (!c->no_norm) {
         float *gain =
             tensor_of(k->model, gpt2 ? "transformer.ln_f.weight" : "model.norm.weight", &p);
-        float *bias = tensor_of(k->model, gpt2 ? "transformer.ln_f.bias" : "no such tensor", &p);
-
-        float *normed = norm(x, gain, bias, c->dim, c->norm_eps);
+        float *bias = tensor_of(k->model, gpt2 ? "transformer.ln_f.bias" : "model.norm.bias", &p);
+        float *normed = norm(k, x, gain, bias);
 
         for (size_t i = 0; c->logit_divisor > 0 && i < tokens * c->dim; i++)
             normed[i] = (float)((double)normed[i] / c->logit_divisor);

@@ -248,7 +248,7 @@ static float *tensor(const kvs_model *model, const char *name)
 typedef struct first_layer {
     const kvs_model_config *config;
     kvsi_layer_shape shape;
-    float *embed, *embed_gain, *positions, *gain, *norm_bias;
+    float *embed, *embed_gain, *embed_bias, *positions, *gain, *norm_bias;
     float *q, *k, *v;                /* Llama: [rows, DIM] each */
     float *qkv, *biases;             /* GPT-2: [DIM, qkv_width] and [qkv_width] */
     float *q_bias, *k_bias, *v_bias; /* Llama */
@@ -292,11 +292,13 @@ static void open_layer(first_layer *l, const kvs_model *model)
         .shape = kvsi_layer_shape_of(&model->config, 0),
         .embed = tensor(model, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"),
         .embed_gain = tensor(model, "model.embed_norm.weight"),
+        .embed_bias = tensor(model, "model.embed_norm.bias"),
         .positions =
             tensor(model, gpt2 ? "transformer.wpe.weight" : "model.embed_positions.weight"),
         .gain = tensor(model, gpt2 ? "transformer.h.0.ln_1.weight"
                                    : "model.layers.0.input_layernorm.weight"),
-        .norm_bias = tensor(model, "transformer.h.0.ln_1.bias"),
+        .norm_bias = tensor(model, gpt2 ? "transformer.h.0.ln_1.bias"
+                                        : "model.layers.0.input_layernorm.bias"),
         .q = tensor(model, "model.layers.0.self_attn.q_proj.weight"),
         .k = tensor(model, "model.layers.0.self_attn.k_proj.weight"),
         .v = tensor(model, "model.layers.0.self_attn.v_proj.weight"),
@@ -315,37 +317,41 @@ static void open_layer(first_layer *l, const kvs_model *model)
 
 static void close_layer(first_layer *l)
 {
-    float *all[] = {l->embed,  l->embed_gain, l->positions, l->gain,   l->norm_bias, l->q,
-                    l->k,      l->v,          l->qkv,       l->biases, l->k_shift,   l->v_shift,
-                    l->q_bias, l->k_bias,     l->v_bias,    l->k_norm};
+    float *all[] = {l->embed,   l->embed_gain, l->embed_bias, l->positions, l->gain,   l->norm_bias,
+                    l->q,       l->k,          l->v,          l->qkv,       l->biases, l->k_shift,
+                    l->v_shift, l->q_bias,     l->k_bias,     l->v_bias,    l->k_norm};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         kvsi_free(all[i]);
+}
+
+/* x becomes its norm, if there is one. */
+static void norm(double *x, const first_layer *l, const float *gain, const float *bias)
+{
+    const double offset = l->config->gain_offset ? 1 : 0;
+    double mean = 0, squares = 0;
+
+    for (size_t i = 0; bias && i < DIM; i++) /* RMSNorm leaves it in */
+        mean += x[i] / DIM;
+    for (size_t i = 0; i < DIM; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    for (size_t i = 0; gain && i < DIM; i++) {
+        x[i] = (x[i] - mean) / sqrt(squares / DIM + l->config->norm_eps);
+        x[i] = x[i] * (offset + (double)gain[i]) + (bias ? (double)bias[i] : 0);
+    }
 }
 
 /* The input of the layer's projections, from the definition: token and position, normalised. */
 static void layer_input(double *x, const first_layer *l, int32_t id, size_t position)
 {
     const double scale = l->config->embedding_scale > 0 ? l->config->embedding_scale : 1;
-    double mean = 0, squares = 0, embedded = 0;
 
-    for (size_t i = 0; i < DIM; i++) {
-        x[i] = scale * (double)l->embed[(size_t)id * DIM + i];
-        embedded += x[i] * x[i];
-    }
-    for (size_t i = 0; i < DIM; i++) {
-        if (l->embed_gain)
-            x[i] *= (double)l->embed_gain[i] / sqrt(embedded / DIM + l->config->norm_eps);
-        if (l->positions)
-            x[i] += (double)l->positions[position * DIM + i];
-        mean += l->norm_bias ? x[i] / DIM : 0; /* RMSNorm leaves it in */
-    }
     for (size_t i = 0; i < DIM; i++)
-        squares += (x[i] - mean) * (x[i] - mean);
-    for (size_t i = 0; l->gain && i < DIM; i++) {
-        x[i] = (x[i] - mean) / sqrt(squares / DIM + l->config->norm_eps) * (double)l->gain[i];
-        x[i] += l->norm_bias ? (double)l->norm_bias[i] : 0;
-    }
+        x[i] = scale * (double)l->embed[(size_t)id * DIM + i];
+    norm(x, l, l->embed_gain, l->embed_bias);
+    for (size_t i = 0; l->positions && i < DIM; i++)
+        x[i] += (double)l->positions[position * DIM + i];
+    norm(x, l, l->gain, l->norm_bias);
 }
 
 /* The raw projection of a token: it depends on the token and its position alone.  `target` is 'q',
@@ -421,6 +427,7 @@ static void finish_key(real *row, const first_layer *l)
     const size_t size = l->shape.head_size, all = l->shape.kv_heads * size;
     const size_t together = l->config->qk_norm == KVSI_QK_NORM_FULL ? all : size;
     const double yarn = 0.1 * log(4) + 1; /* factor 4 */
+    const double offset = l->config->gain_offset ? 1 : 0;
 
     for (size_t from = 0; l->k_norm && from < all; from += together) {
         double mean = 0, squares = 0;
@@ -432,7 +439,7 @@ static void finish_key(real *row, const first_layer *l)
         for (size_t i = from; i < from + together; i++)
             row[i] = (real)(((double)row[i] - mean) /
                             sqrt(squares / (double)together + l->config->norm_eps) *
-                            (double)l->k_norm[i]);
+                            (offset + (double)l->k_norm[i]));
     }
     for (size_t i = 0; l->config->rope.scaling == KVSI_ROPE_YARN && i < all; i++)
         row[i] = (real)((double)row[i] * yarn);

@@ -54,13 +54,14 @@ static void forward_row(float *restrict y, const float *restrict x, const kvsi_n
 {
     const moments m = moments_of(x, norm, dim);
     const float *restrict gain = norm->gain, *restrict bias = norm->bias;
+    const float offset = norm->gain_offset;
 
     if (bias)
         for (size_t i = 0; i < dim; i++)
-            y[i] = (x[i] - m.mean) * m.inverse * gain[i] + bias[i];
+            y[i] = (x[i] - m.mean) * m.inverse * (offset + gain[i]) + bias[i];
     else
         for (size_t i = 0; i < dim; i++)
-            y[i] = x[i] * m.inverse * gain[i];
+            y[i] = x[i] * m.inverse * (offset + gain[i]);
 }
 
 void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_norm *norm, size_t n,
@@ -74,33 +75,43 @@ void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_n
     }
 }
 
-/* sum_i d_y[i] * gain[i] * (x[i] - mean) */
-static float dot_about(const float *d_y, const float *gain, const float *x, float mean, size_t dim)
+/* sum_i d_y[i] * (offset + gain[i]) */
+static float dot_gain(const float *d_y, const kvsi_norm *norm, size_t dim)
+{
+    float sum = dot(d_y, norm->gain, dim);
+
+    return norm->gain_offset > 0 ? sum + norm->gain_offset * sum_row(d_y, dim) : sum;
+}
+
+/* sum_i d_y[i] * (offset + gain[i]) * (x[i] - mean) */
+static float dot_about(const float *d_y, const float *gain, float offset, const float *x,
+                       float mean, size_t dim)
 {
     vec sum = {0};
     float rest = 0;
     size_t i = 0;
 
     for (; i + VEC <= dim; i += VEC)
-        sum += vec_load(d_y + i) * vec_load(gain + i) * (vec_load(x + i) - mean);
+        sum += vec_load(d_y + i) * (offset + vec_load(gain + i)) * (vec_load(x + i) - mean);
     for (; i < dim; i++)
-        rest += d_y[i] * gain[i] * (x[i] - mean);
+        rest += d_y[i] * (offset + gain[i]) * (x[i] - mean);
     return vec_sum(sum) + rest;
 }
 
-/* With z the normalised row and g = d_y * gain:  d_x += (g - mean(g) - z mean(g z)) / deviation,
- * where RMSNorm has no mean(g). */
+/* With z the normalised row and g = d_y * (offset + gain):  d_x += (g - mean(g) - z mean(g z)) /
+ * deviation, where RMSNorm has no mean(g). */
 static void backward_row(float *restrict d_x, float *restrict d_gain, float *restrict d_bias,
                          const float *restrict d_y, const float *restrict x, const kvsi_norm *norm,
                          size_t dim)
 {
     const moments m = moments_of(x, norm, dim);
     const float *restrict gain = norm->gain;
-    const float r = m.inverse, push = norm->bias ? r * dot(d_y, gain, dim) / (float)dim : 0.0f;
-    const float pull = r * r * r * dot_about(d_y, gain, x, m.mean, dim) / (float)dim;
+    const float r = m.inverse, offset = norm->gain_offset;
+    const float push = norm->bias ? r * dot_gain(d_y, norm, dim) / (float)dim : 0.0f;
+    const float pull = r * r * r * dot_about(d_y, gain, offset, x, m.mean, dim) / (float)dim;
 
     for (size_t i = 0; i < dim; i++) {
-        d_x[i] += r * d_y[i] * gain[i] - push - pull * (x[i] - m.mean);
+        d_x[i] += r * d_y[i] * (offset + gain[i]) - push - pull * (x[i] - m.mean);
         d_gain[i] += d_y[i] * (x[i] - m.mean) * r;
     }
     for (size_t i = 0; norm->bias && i < dim; i++)
