@@ -52,19 +52,18 @@ kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, 
 const char *kvsi_family_missing(const char *type);
 
 typedef enum kvsi_key_kind {
-    KVSI_KEY_VALUE,        /* the value of the setting; null = the family's own value */
-    KVSI_KEY_NULLABLE,     /* the same; null = the setting is left alone */
-    KVSI_KEY_INVERSE_ROOT, /* the setting is 1 / root of the number */
-    KVSI_KEY_CHOICE,       /* a flag: `chosen` is the setting's value, or its default */
+    KVSI_KEY_OPTIONAL,     /* 0: the value of the setting; without it, or null: the family's own */
+    KVSI_KEY_REQUIRED,     /* 1: the value of the setting, which must be there */
+    KVSI_KEY_NULLABLE,     /* as OPTIONAL, but null = the setting is left alone */
+    KVSI_KEY_INVERSE_ROOT, /* as OPTIONAL; the setting is 1 / root of the number */
+    KVSI_KEY_CHOICE,       /* a flag; "NAME=VALUE" is for true, the default for false */
 } kvsi_key_kind;
 
 /* A key of config.json and the setting that it has. */
 typedef struct kvsi_family_key {
     const char *key, *setting;
     unsigned families; /* bits */
-    int required;
     kvsi_key_kind kind;
-    const char *chosen;
 } kvsi_family_key;
 
 /* NULL past the end. */

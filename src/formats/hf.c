@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char OWN_KEY[] = "kvshift"; /* the object with our own settings */
@@ -17,7 +18,10 @@ static const char OWN_KEY[] = "kvshift"; /* the object with our own settings */
 
 static const kvsi_setting *setting_of(const kvsi_family_key *key)
 {
-    return kvsi_settings_find(&kvsi_model_settings, key->setting);
+    char name[KVSI_SETTING_KEY];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(key->setting, "="), key->setting);
+    return kvsi_settings_find(&kvsi_model_settings, name);
 }
 
 /* Whether the setting is in our object; the body is there too, but is handled apart. */
@@ -43,8 +47,9 @@ static kvs_status choose(const kvsi_family_key *key, kvs_model_config *config, i
                          const char *what, kvs_err *err)
 {
     const kvsi_setting *row = setting_of(key);
+    const char *text = chosen ? strchr(key->setting, '=') + 1 : row->value;
 
-    return kvsi_setting_store(row, config, what, chosen ? key->chosen : row->value, err);
+    return kvsi_setting_store(row, config, what, text, err);
 }
 
 /* The value of the key; NULL: no memory. */
@@ -319,7 +324,7 @@ static kvs_status read_family_keys(kvs_model_config *config, const json_t *objec
     for (size_t i = 0; (key = kvsi_family_key_at(i)); i++) {
         if (!(key->families & family->bit))
             continue;
-        if (key->required)
+        if (key->kind == KVSI_KEY_REQUIRED)
             TRY(kvsi_json_require(object, key->key, what, err));
         else if (key->kind == KVSI_KEY_NULLABLE && json_is_null(json_object_get(object, key->key)))
             *real_of(setting_of(key), config) = 0;
