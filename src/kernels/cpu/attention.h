@@ -172,8 +172,8 @@ static inline void cap_scores(float *scores, float *slopes, const kvsi_attention
 }
 
 /* Turns row r's products with n keys from `key` on into scores, except for late_scale: caps them,
- * subtracts slope * distance, sets masked keys and the padding to -infinity.  `cap_slopes` are those
- * of cap_scores, if there is a cap. */
+ * subtracts slope * distance, sets masked keys and the padding to -infinity.  `cap_slopes` is for
+ * cap_scores, if there is a cap. */
 static inline void finish_scores(float *scores, float *cap_slopes, const head_view *h, size_t r,
                                  size_t key, size_t n, size_t padded)
 {

@@ -65,10 +65,9 @@ void LEVEL(full_norm_backward)(kvsi_context *c, const work *w, const float *qkv,
 
         if (p.target == KVS_SHIFT_Q)
             LEVEL(row_pulls)
-            (p.sums, rows, w->d_q + q_offset(a, p.span, p.head / group) + p.head % group * d,
-             group * d, &m);
-        else
-            LEVEL(row_pulls)(p.sums, rows, w->d_k + k_offset(a, p.span, p.head), d, &m);
+        (p.sums, rows, w->d_q + q_offset(a, p.span, p.head / group) + p.head % group * d, group * d,
+         &m);
+        else LEVEL(row_pulls)(p.sums, rows, w->d_k + k_offset(a, p.span, p.head), d, &m);
     }
     for (size_t t = 0; t < n; t++) {
         w->pulls[t] = cube(w->inverses[t]) * (float)row_mean(w, a, 0, a->heads, t);

@@ -491,8 +491,9 @@ void LEVEL(row_pulls)(double *sums, float *rows, const float *d_shifted, size_t 
     }
 }
 
-/* u becomes the gradient of the shifted row x: with z = (x - mean) r and g = u (gain_offset + gain),
- * it is (g - mean(g) - z mean(g z)) r, where only LayerNorm has mean(g). */
+/* u becomes the gradient of the shifted row x: with z = (x - mean) r and
+ * g = u (gain_offset + gain), it is (g - mean(g) - z mean(g z)) r, where only LayerNorm has
+ * mean(g). */
 static void norm_row_backward(float *u, double *d_gain, const float *x, const shift_rotation *m,
                               size_t t)
 {

@@ -420,8 +420,8 @@ static void taps_backward(const work *w, const real *d_shifted, const real *cons
             w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
-/* One of q, k, v of a sequence in the backward pass: what the functions below have in common.  Row t
- * of the gradient d_x^ of a head is at d_shifted + head * head_stride + t * row_stride. */
+/* One of q, k, v of a sequence in the backward pass: what the functions below have in common.  Row
+ * t of the gradient d_x^ of a head is at d_shifted + head * head_stride + t * row_stride. */
 typedef struct side {
     const work *w;
     const kvsi_attention *a;
