@@ -96,7 +96,7 @@ CHOICES = {
     "form": ["free", "gate", "clamp", "channel", "data", "hard"],
     "positions": ["rope", "alibi", "learned", "none"],
     "head": ["linear", "normalised", "none"],
-    "qk_norm": ["none", "head"],
+    "qk_norm": ["none", "head"],  # not "full", "layer"
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
 }
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.

@@ -64,7 +64,7 @@ static const variant variants[] = {
      {SHIFT(QKV, FREE, 2), .kv_heads = 2, QK_NORM(LAYER), .rotary_fraction = 1.0 / 3}},
     {"capped scores", {SHIFT(KV, FREE, 1), .kv_heads = 2, .score_cap = 0.5}},
     {"capped scores, alibi", {SHIFT(KV, FREE, 1), ALIBI, SECOND_LAYER_SLIDES, .score_cap = 2}},
-    {"capped logits", {SHIFT(KV, FREE, 1), .logit_cap = 0.3, .logit_divisor = 0.45}},
+    {"capped logits", {SHIFT(KV, FREE, 1), .logit_cap = 3, .logit_divisor = 0.45}},
     {"multipliers",
      {SHIFT(KV, FREE, 1), .embedding_scale = 3, .residual_scale = 0.4, .logit_divisor = 0.45}},
     {"norm of the embeddings", {SHIFT(KV, FREE, 1), .embedding_norm = 1, .embedding_scale = 3}},

@@ -328,7 +328,7 @@ static kvs_status read_family_keys(kvs_model_config *config, const json_t *objec
             TRY(kvsi_json_require(object, key->key, what, err));
         else if (key->kind == KVSI_KEY_NULLABLE && json_is_null(json_object_get(object, key->key)))
             *real_of(setting_of(key), config) = 0;
-        if (kvsi_hf_is_given(object, key->key))
+        if (key->kind == KVSI_KEY_REQUIRED || kvsi_hf_is_given(object, key->key))
             TRY(read_key(config, object, key, what, err));
     }
     if (family->root_scale)

@@ -267,7 +267,7 @@ static float *key_gains(const kvs_model *model)
     for (size_t h = 0; h < shape.kv_heads; h++) {
         const int layer = model->config.qk_norm == KVSI_QK_NORM_LAYER;
         const int full = model->config.qk_norm == KVSI_QK_NORM_FULL;
-        char name[64] = "model.layers.0.self_attn.k_norm.weight";
+        char name[80] = "model.layers.0.self_attn.k_norm.weight";
         float *part;
 
         if (layer)

@@ -38,8 +38,8 @@ void kvsi_ref_norm_forward(kvsi_context *c, real *y, const real *x, const kvsi_n
     }
 }
 
-/* With z the normalised row and g = d_y * (gain_offset + gain):  d_x += (g - mean(g) - z mean(g z)) /
- * deviation, where RMSNorm has no mean(g). */
+/* With z the normalised row and g = d_y * (gain_offset + gain):  d_x += (g - mean(g) - z mean(g z))
+ * / deviation, where RMSNorm has no mean(g). */
 void kvsi_ref_norm_backward(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
                             const real *x, const kvsi_norm *norm, size_t n, size_t dim)
 {
