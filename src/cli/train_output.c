@@ -124,6 +124,22 @@ static void print_scored(const buffers *b, const kvs_data *task, size_t count)
     printf("\n");
 }
 
+/* Prints the text of each run of targets: the responses. */
+static kvs_status print_responses(const kvs_tokenizer *tokenizer, const buffers *b, size_t count,
+                                  kvs_err *err)
+{
+    for (size_t from = 0, to; from < count; from = to + 1) {
+        to = from;
+        while (to < count && b->targets[to] >= 0)
+            to++;
+        if (to == from)
+            continue;
+        printf("%-9s", "loss on");
+        TRY(print_text(tokenizer, b->targets + from, to - from, err));
+    }
+    return KVS_OK;
+}
+
 kvs_status kvsi_train_print_sequences(const kvsi_train_setup *w, const kvsi_train_options *s,
                                       kvs_err *err)
 {
@@ -148,7 +164,10 @@ kvs_status kvsi_train_print_sequences(const kvsi_train_setup *w, const kvsi_trai
             print_words("fed", w->data, b.ids, length);
             print_words("target", w->data, b.targets, length);
         }
-        print_scored(&b, w->data, length);
+        if (kvsi_train_has_conversations(w))
+            TRY_OUT(print_responses(w->tokenizer, &b, length, err));
+        else
+            print_scored(&b, w->data, length);
     }
 out:
     kvsi_free(b.ids);

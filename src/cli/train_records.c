@@ -135,6 +135,11 @@ static void announce_template(const kvsi_train_setup *w)
     kvs_ids_free(ids);
 }
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 void kvsi_train_announce_records(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     const kvs_records_info *info = &w->records;
@@ -147,23 +152,24 @@ void kvsi_train_announce_records(const kvsi_train_setup *w, const kvsi_train_opt
     if (w->chat_template)
         announce_template(w);
     fprintf(stderr,
-            "data: %" PRIu64 " %s with %" PRIu64 " tokens, a loss on %" PRIu64
+            "data: %" PRIu64 " %s%s with %" PRIu64 " tokens, a loss on %" PRIu64
             "; for validation %" PRIu64 " with %" PRIu64 ", a loss on %" PRIu64 "\n",
-            train->records, is_text ? "documents" : "conversations", train->tokens, train->targets,
-            valid->records, valid->tokens, valid->targets);
+            train->records, is_text ? "document" : "conversation", plural(train->records),
+            train->tokens, train->targets, valid->records, valid->tokens, valid->targets);
     if (info->cut > 0)
         fprintf(stderr,
-                "data: %" PRIu64 " conversations were cut at %zu tokens; the longest has %" PRIu64
+                "data: %" PRIu64 " conversation%s cut at %zu tokens; the longest has %" PRIu64
                 "%s\n",
-                info->cut, kvsi_train_sequence_tokens(s) + 1, info->longest,
+                info->cut, plural(info->cut), kvsi_train_sequence_tokens(s) + 1, info->longest,
                 info->kind == KVS_RECORD_MESSAGES ? " or more" : "");
     if (info->dropped > 0)
-        fprintf(stderr, "data: %" PRIu64 " conversations were left out: no token with a loss%s\n",
-                info->dropped, info->cut > 0 ? " before the cut" : "");
+        fprintf(stderr, "data: %" PRIu64 " conversation%s left out: no token with a loss%s\n",
+                info->dropped, plural(info->dropped), info->cut > 0 ? " before the cut" : "");
     if (info->inside > 0)
         fprintf(stderr,
-                "data: %" PRIu64 " starts or ends of responses are inside a token; it has a loss\n",
-                info->inside);
+                "data: %" PRIu64
+                " token%s with bytes of a prompt and of a response; a loss on %s\n",
+                info->inside, plural(info->inside), info->inside == 1 ? "it" : "them");
     fprintf(stderr, "plan: %.0f steps of %.0f sequences, %.2f epochs, rate %g (%s)\n", steps, batch,
             steps * batch / (double)train->sequences, kvs_train_config_number(s->train, "lr"),
             kvsi_train_word(s->train, "schedule").text);

@@ -34,7 +34,8 @@ enum {
     .root_scale = 1
 #define OF_GPT2                                                                                    \
     .body = KVSI_BODY_GPT2, .activation_key = "activation_function",                               \
-    .activations = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"}
+    .activations = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh",              \
+                    "gelu_accurate"}
 
 /* Values for missing keys that Llama's files and ours share. */
 #define LLAMA_DEFAULTS "context=2048 norm-eps=1e-6 rope-base=10000"

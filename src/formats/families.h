@@ -16,7 +16,7 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_PATTERN,   /* all but every 'sliding_window_pattern'-th */
 } kvsi_window_rule;
 
-enum { KVSI_ACTIVATIONS = 4, KVSI_PACKED_MAX = 3 };
+enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
 
 /* A tensor whose rows are those of several of ours, which follow each other in our order.  Both
  * names are the ends of the tensors' names. */

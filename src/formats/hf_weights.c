@@ -109,6 +109,39 @@ static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
     return KVS_OK;
 }
 
+/* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and
+ * V of [kv heads, 2], the previous token first, as ours are. */
+static const struct {
+    const char *theirs, *ours;
+} listing_names[] = {
+    {".self_attn.K", ".self_attn.k_shift"},
+    {".self_attn.V", ".self_attn.v_shift"},
+};
+
+static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
+                            kvs_err *err)
+{
+    char name[NAME_SIZE];
+
+    for (size_t i = 0; i < sizeof listing_names / sizeof *listing_names; i++) {
+        const char *theirs = listing_names[i].theirs;
+
+        if (!kvsi_ends_with(tensor->name, theirs))
+            continue;
+        if (w->config.shift.targets == 0)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': tensor '%.100s' is a shift, but config.json has none: set "
+                             "'model_type' to 'kvshift' and add an object 'kvshift'",
+                             file, tensor->name);
+        if (snprintf(name, sizeof name, "%.*s%s", (int)(strlen(tensor->name) - strlen(theirs)),
+                     tensor->name, listing_names[i].ours) >= (int)sizeof name)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
+                             file, tensor->name);
+        return kvsi_weights_add(w, name, tensor, 0, file, err);
+    }
+    return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
+}
+
 static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                                 kvs_err *err)
 {
@@ -118,7 +151,7 @@ static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor,
     for (; packed && packed->name; packed++)
         if (kvsi_ends_with(tensor->name, packed->name))
             return add_rows(w, tensor, packed, file, err);
-    return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
+    return add_named(w, tensor, file, err);
 }
 
 static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)

@@ -55,6 +55,11 @@ targets() { sed -n 's/.*"train_targets":\([0-9]*\).*/\1/p' "$1/train.jsonl" | he
     --out all --quiet >/dev/null
 [[ $(targets all) -gt $((2 * $(targets one))) ]] || fail "--loss all: $(targets all), $(targets one)"
 
+# --show prints what has a loss.
+"$KVSHIFT" train --init-from model --data "$chats" --chat-template zephyr --show 3 >out
+[[ $(grep -c '^<|user|>$' out) -ge 3 && $(grep -c '^loss on  .*\.</s>$' out) -ge 3 ]] ||
+    fail "--show: $(cat out)"
+
 # ---- resuming ----
 
 ft=(train --init-from model --retrofit kv --data chats.jsonl --chat-template zephyr --batch 8
@@ -78,7 +83,7 @@ grep -q '^steps     18$' out || fail "more epochs: $(cat out)"
 
 "$KVSHIFT" train --init-from model --data "$chats" --chat-template zephyr --sequence-tokens 48 \
     --steps 1 --out short >out 2>err
-grep -q '^data: [0-9]* conversations were cut at 49 tokens' err || fail "cut: $(cat err)"
+grep -q '^data: [0-9]* conversations cut at 49 tokens' err || fail "cut: $(cat err)"
 refused 1 "where.jsonl' line 1: the conversation has more than 49 tokens" train --init-from model \
     --data "$chats" --chat-template zephyr --sequence-tokens 48 --too-long refuse --out new
 refused 2 "option '--sequence-tokens' is 999, but the context is 160" train --init-from model \
@@ -96,7 +101,7 @@ grep -q '^data: 40 conversations .*; for validation 4 with' err || fail "pairs: 
 grep -q 'Is [0-9]* even' pairs/samples.jsonl || fail "the prompt of a sample: $(cat pairs/samples.jsonl)"
 for i in $(seq 300); do echo "line $i of a text"; done >text.txt
 "$KVSHIFT" train --init-from model --data text.txt --steps 2 --out text >out 2>err
-grep -q '^data: 1 documents with ' err || fail "a text: $(cat err)"
+grep -q '^data: 1 document with ' err || fail "a text: $(cat err)"
 "$KVSHIFT" train --data text.txt -t bytes "${small[@]}" --epochs 1 --batch 8 --out bytes --quiet >out
 grep -q 'windows of the validation text' out || fail "$(cat out)"
 "$KVSHIFT" train --data text.txt -t bytes "${small[@]}" --steps 2 --batch 8 --quiet >/dev/null ||

@@ -227,6 +227,11 @@ static void a_plain_gpt2_is_read(void **state)
 
     (void)state;
     check_good_gpt2(&config, "{\"n_inner\": null}");
+    /* names of one function */
+    check_good_gpt2(&config, "{\"activation_function\": \"gelu_pytorch_tanh\"}");
+    check_good_gpt2(&config, "{\"activation_function\": \"gelu_fast\"}");
+    check_good_gpt2(&config, "{\"activation_function\": \"gelu_python_tanh\"}");
+    check_good_gpt2(&config, "{\"activation_function\": \"gelu_accurate\"}");
     check_same(&config, &defaults);
     check_good_gpt2(&config,
                     "{\"architectures\": [\"GPT2LMHeadModel\"], \"n_inner\": 50,"

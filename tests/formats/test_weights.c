@@ -414,6 +414,55 @@ static void gpt2_prefixes(void **state)
     kvs_model_free(model);
 }
 
+/* ---- the paper's listing ---- */
+
+/* Replaces every `old` of the file by `new` of the same length. */
+static void rename_all(kvsi_text *file, const char *old, const char *new)
+{
+    for (size_t i = 0; i + strlen(old) <= file->length; i++)
+        if (memcmp(file->data + i, old, strlen(old)) == 0)
+            memcpy(file->data + i, new, strlen(new));
+}
+
+/* The taps are named K and V; without a shift in config.json they are refused, and so are taps of
+ * another shape. */
+static void names_of_the_listing(void **state)
+{
+    fixture *f = *state;
+    kvs_model_config config = f->model->config;
+    kvs_model *model;
+    kvsi_text file = {0};
+
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    config.shift.window = 1;
+    model = support_model(f->rt, &config, 9);
+    write_config(f, model);
+    put_model_safetensors(&file, model, KVSI_F32, 0, model->layout.count);
+    rename_all(&file, "self_attn.k_shift\"", "self_attn.K\"      ");
+    rename_all(&file, "self_attn.v_shift\"", "self_attn.V\"      ");
+    expect_file(f, "model.safetensors", &file, model, KVSI_F32, 1);
+    write_config(f, f->model);
+    expect_file_refused(f, &file,
+                        "model.layers.0.self_attn.K' is a shift, but config.json has none");
+    config.shift.window = 2;
+    write_config(f, model);
+    kvs_model_free(model);
+    model = support_model(f->rt, &config, 9);
+    put_model_safetensors(&file, model, KVSI_F32, 0, model->layout.count);
+    rename_all(&file, "self_attn.k_shift\"", "self_attn.K\"      ");
+    {
+        kvs_model *loaded = NULL;
+        kvs_err err = {.message = ""};
+        char *path = write_file(f->dir, "model.safetensors", file.data, file.length);
+
+        assert_int_not_equal(kvs_model_load(&loaded, f->rt, path, NULL, &err), KVS_OK);
+        assert_non_null(strstr(err.message, "self_attn.k_shift"));
+        kvsi_free(path);
+    }
+    kvsi_text_release(&file);
+    kvs_model_free(model);
+}
+
 /* ---- llama2.c ---- */
 
 static void llama2c(void **state)
@@ -676,6 +725,7 @@ int main(void)
         WITH_FIXTURE(last_tokens_of_folders),
         WITH_FIXTURE(last_tokens_of_gguf),
         WITH_FIXTURE(gpt2_prefixes),
+        WITH_FIXTURE(names_of_the_listing),
         WITH_FIXTURE(llama2c),
         WITH_FIXTURE(gguf_llama),
         WITH_FIXTURE(gguf_kvshift),
