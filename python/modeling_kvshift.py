@@ -61,7 +61,7 @@ OWN_SETTINGS = {
     "qkv_bias": False,
     "o_bias": False,
     "mlp_bias": False,
-    "qk_norm": False,  # of each head's queries and keys, between shift and rotation
+    "qk_norm": "none",  # between shift and rotation; head = of each head's queries and keys
     "embedding_norm": False,
     "norm_kind": "auto",  # for this and the five following see UNSUPPORTED
     "norm_place": "before",
@@ -72,6 +72,7 @@ OWN_SETTINGS = {
     "embedding_scale": 0.0,  # this and the two following: 0 = 1
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
+    "logit_cap": 0.0,
     "rotary_scaling": "none",  # for the numbers of each kind see `frequencies`
     "rope_factor": 0.0,
     "rope_original_context": 0,
@@ -85,6 +86,7 @@ OWN_SETTINGS = {
     "rope_long_factors": [],  # beyond the context
     "no_rope_layers": [],  # layers where nothing rotates
     "sliding_rope_base": 0.0,  # of layers with the window, which then have no scaling; 0 = as others
+    "score_cap": 0.0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
@@ -94,11 +96,12 @@ CHOICES = {
     "form": ["free", "gate", "clamp", "channel", "data", "hard"],
     "positions": ["rope", "alibi", "learned", "none"],
     "head": ["linear", "normalised", "none"],
+    "qk_norm": ["none", "head"],  # not "full", "layer"
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
 }
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.
 UNSUPPORTED = {
-    "gain_offset", "plain_mlp",
+    "gain_offset", "plain_mlp", "score_cap", "logit_cap",
     "norm_kind",  # "layer", "rms"
     "norm_place",  # "before", "after", "both"
     "parallel",  # "own", "shared"
@@ -430,7 +433,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
         self.v_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
         self.o_proj = nn.Linear(self.heads * self.size, width, bias=config.own("o_bias"))
-        if config.own("qk_norm"):
+        if config.own("qk_norm") == "head":
             self.q_norm = RMSNorm(self.size, config.rms_norm_eps)
             self.k_norm = RMSNorm(self.size, config.rms_norm_eps)
         for target in self.targets:
@@ -515,7 +518,7 @@ class Attention(nn.Module):
             if cache is not None:
                 tails[target] = tail
         q, k, v = rows["q"], rows["k"], rows["v"]
-        if self.config.own("qk_norm"):
+        if self.config.own("qk_norm") == "head":
             q, k = self.q_norm(q), self.k_norm(k)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)

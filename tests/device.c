@@ -280,6 +280,11 @@ static real *tail_of(const kvsi_context *c, const real *tail, const kvsi_shift *
     return reals(c, tail, (1 + span->snapshots) * shift->window * heads * a->head_size);
 }
 
+static size_t gains_of(const kvsi_attention *a, size_t heads)
+{
+    return a->qk_norm == KVSI_QK_NORM_HEAD ? a->head_size : heads * a->head_size;
+}
+
 static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *a,
                                    kvsi_span spans[SPANS_MAX])
 {
@@ -308,10 +313,10 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
     now.v_shift = shift_of(c, a->v_shift, a->kv_heads, a);
     now.rotations = reals(c, a->rotations, positions * a->rotary);
     now.slopes = reals(c, a->slopes, a->heads);
-    now.q_gain = reals(c, a->q_gain, a->head_size);
-    now.k_gain = reals(c, a->k_gain, a->head_size);
-    now.d_q_gain = reals(c, a->d_q_gain, a->head_size);
-    now.d_k_gain = reals(c, a->d_k_gain, a->head_size);
+    now.q_gain = reals(c, a->q_gain, gains_of(a, a->heads));
+    now.k_gain = reals(c, a->k_gain, gains_of(a, a->kv_heads));
+    now.d_q_gain = reals(c, a->d_q_gain, gains_of(a, a->heads));
+    now.d_k_gain = reals(c, a->d_k_gain, gains_of(a, a->kv_heads));
     return now;
 }
 
@@ -539,14 +544,14 @@ static void unit_rows_backward(kvsi_context *c, real *d_x, const real *d_y, cons
 }
 
 static void head_logits(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
-                        const int32_t *rows, size_t count)
+                        const int32_t *rows, size_t count, real cap)
 {
     kvsi_matrix parts[PARTS_MAX];
     kvsi_context k = inner(c);
 
     if (begin(c))
         ref->head_logits(&k, reals(c, logits, count * w->rows), reals(c, x, w->cols),
-                         matrix(c, w, parts), integers(c, rows, count), count);
+                         matrix(c, w, parts), integers(c, rows, count), count, cap);
 }
 
 static void head_loss(kvsi_context *c, const kvsi_head *head)
@@ -566,6 +571,7 @@ static void head_loss(kvsi_context *c, const kvsi_head *head)
         .d_x = reals(c, head->d_x, head->n * cols),
         .d_w = reals(c, head->d_w, head->w->rows * cols),
         .many = head->many,
+        .cap = head->cap,
     };
 
     if (begin(c))
@@ -587,6 +593,7 @@ static void head_top(kvsi_context *c, const kvsi_head_top *head)
         .ids = integers(c, head->ids, count * head->top),
         .logprobs = reals(c, head->logprobs, count * head->top),
         .many = head->many,
+        .cap = head->cap,
     };
 
     if (begin(c))

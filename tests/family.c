@@ -28,6 +28,8 @@ typedef struct variant {
 #define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
 
+#define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
+
 static const variant variants[] = {
     {"none", {.kv_heads = 2}},
     {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
@@ -54,8 +56,15 @@ static const variant variants[] = {
     {"biases", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1}},
     {"bias of q, k and v", {SHIFT(QKV, FREE, 2), .qkv_bias = 1}},
     {"yarn", {SHIFT(KV, FREE, 1), YARN}},
-    {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qk_norm = 1}},
-    {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .qk_norm = 1}},
+    {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(HEAD)}},
+    {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(HEAD)}},
+    {"norms of q and k together", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(FULL)}},
+    {"norms of q and k together, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(FULL)}},
+    {"LayerNorm of q and k",
+     {SHIFT(QKV, FREE, 2), .kv_heads = 2, QK_NORM(LAYER), .rotary_fraction = 1.0 / 3}},
+    {"capped scores", {SHIFT(KV, FREE, 1), .kv_heads = 2, .score_cap = 0.5}},
+    {"capped scores, alibi", {SHIFT(KV, FREE, 1), ALIBI, SECOND_LAYER_SLIDES, .score_cap = 2}},
+    {"capped logits", {SHIFT(KV, FREE, 1), .logit_cap = 3, .logit_divisor = 0.45}},
     {"multipliers",
      {SHIFT(KV, FREE, 1), .embedding_scale = 3, .residual_scale = 0.4, .logit_divisor = 0.45}},
     {"norm of the embeddings", {SHIFT(KV, FREE, 1), .embedding_norm = 1, .embedding_scale = 3}},

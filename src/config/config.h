@@ -81,6 +81,14 @@ typedef enum kvsi_positions {
     KVSI_POSITIONS_NONE,
 } kvsi_positions;
 
+/* The norm of queries and keys, between shift and rotation. */
+typedef enum kvsi_qk_norm {
+    KVSI_QK_NORM_NONE,
+    KVSI_QK_NORM_HEAD,  /* RMSNorm of each head, with gains that all heads share */
+    KVSI_QK_NORM_FULL,  /* RMSNorm of all heads together, with gains of their own */
+    KVSI_QK_NORM_LAYER, /* LayerNorm of each head, with gains of its own and without biases */
+} kvsi_qk_norm;
+
 /* How the angular frequencies f of rotary pairs change, for contexts that are longer than those
  * of the first training (model/rotations.c). */
 typedef enum kvsi_rope_scaling {
@@ -122,7 +130,7 @@ struct kvs_model_config {
     size_t vocab, dim, layers, heads, kv_heads, ffn;
     size_t head_size;               /* channels of a head; 0 = dim / heads of the layer */
     int qkv_bias, o_bias, mlp_bias; /* biases of the linear layers in the Llama body */
-    int qk_norm;        /* RMSNorm of each head of q and k, between shift and rotation */
+    kvsi_qk_norm qk_norm;
     int embedding_norm; /* a norm of the tokens' embeddings */
     kvsi_norm_kind norm_kind;
     kvsi_norm_place norm_place;
@@ -133,7 +141,8 @@ struct kvs_model_config {
     /* Factors of the tokens' embeddings and of what a branch adds to the residual stream, and what
      * the logits are divided by; 0 = 1. */
     double embedding_scale, residual_scale, logit_divisor;
-    size_t context; /* longest sequence, in tokens */
+    double logit_cap; /* logits become cap * tanh(logit / cap); 0 = they stay */
+    size_t context;   /* longest sequence, in tokens */
     kvsi_shift_config shift;
 
     kvsi_positions positions;
@@ -146,6 +155,7 @@ struct kvs_model_config {
     size_t slopes; /* ALiBi: number of values in slope: 0 = 2^(-8i/heads), 1 = one for all heads */
     double slope[KVSI_SLOPES_MAX];
     double score_scale; /* factor of q . k; 0 = 1/sqrt(head size) */
+    double score_cap;   /* the scaled q . k becomes cap * tanh(q . k / cap); 0 = it stays */
 
     size_t sliding_window;   /* token t attends to s > t - window; 0 = to all tokens before it */
     uint64_t sliding_layers; /* bit l = layer l has the window; 0 = every layer */
@@ -316,7 +326,7 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 
 /* The names of enum values, ended by a NULL name. */
 extern const kvsi_name kvsi_body_names[], kvsi_norm_kind_names[], kvsi_norm_place_names[],
-    kvsi_parallel_names[], kvsi_activation_names[], kvsi_shift_target_names[],
+    kvsi_parallel_names[], kvsi_activation_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
     kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[],
     kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[], kvsi_precision_names[],
     kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],

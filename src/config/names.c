@@ -4,6 +4,14 @@
 
 const kvsi_name kvsi_body_names[] = {{"llama", KVSI_BODY_LLAMA}, {"gpt2", KVSI_BODY_GPT2}, {0}};
 
+const kvsi_name kvsi_qk_norm_names[] = {
+    {"none", KVSI_QK_NORM_NONE},
+    {"head", KVSI_QK_NORM_HEAD},
+    {"full", KVSI_QK_NORM_FULL},
+    {"layer", KVSI_QK_NORM_LAYER},
+    {0},
+};
+
 const kvsi_name kvsi_norm_kind_names[] = {
     {"auto", KVSI_NORM_AUTO}, {"layer", KVSI_NORM_LAYER}, {"rms", KVSI_NORM_RMS}, {0}};
 

@@ -18,11 +18,20 @@ enum {
     PHI3 = 1 << 7,
     QWEN3 = 1 << 8,
     GRANITE = 1 << 9,
-    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE, /* with the keys of Llama */
+    OLMO2 = 1 << 10,
+    GEMMA2 = 1 << 11,
+    GEMMA3 = 1 << 12,
+    GEMMA = GEMMA2 | GEMMA3,
+    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 |
+          GEMMA, /* with the keys of Llama */
 };
 
 #define OF_LLAMA                                                                                   \
     .body = KVSI_BODY_LLAMA, .activation_key = "hidden_act", .activations = {"silu", "swish"}
+#define OF_GEMMA                                                                                   \
+    .body = KVSI_BODY_LLAMA, .activation_key = "hidden_activation",                                \
+    .second_activation_key = "hidden_act", .activations = {"gelu_pytorch_tanh", "gelu_new"},       \
+    .root_scale = 1
 #define OF_GPT2                                                                                    \
     .body = KVSI_BODY_GPT2, .activation_key = "activation_function",                               \
     .activations = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh",              \
@@ -30,6 +39,9 @@ enum {
 
 /* Values for missing keys that Llama's files and ours share. */
 #define LLAMA_DEFAULTS "context=2048 norm-eps=1e-6 rope-base=10000"
+#define GEMMA_DEFAULTS                                                                             \
+    "norm-eps=1e-6 head-size=256 kv-heads=4 tied=yes norm-place=both gain-offset=yes "             \
+    "activation=gelu-tanh score-scale=0.0625 sliding-window=4096 "
 #define GPT2_DEFAULTS                                                                              \
     "context=1024 norm-eps=1e-5 tied=yes dropout-embedding=0.1 dropout-attention=0.1 "             \
     "dropout-residual=0.1"
@@ -52,7 +64,7 @@ static const kvsi_family families[] = {
      .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qkv-bias=yes sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"qwen3", "Qwen3ForCausalLM", QWEN3, OF_LLAMA,
-     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=yes head-size=128 "
+     .settings = "context=32768 norm-eps=1e-6 rope-base=10000 qk-norm=head head-size=128 "
                  "sliding-window=4096",
      .windows = KVSI_WINDOWS_ASKED},
     {"granite", "GraniteForCausalLM", GRANITE, OF_LLAMA,
@@ -63,6 +75,14 @@ static const kvsi_family families[] = {
     {"phi3", "Phi3ForCausalLM", PHI3, OF_LLAMA,
      .settings = "context=4096 norm-eps=1e-5 rope-base=10000", .windows = KVSI_WINDOWS_ALL,
      .packed = phi3_rows},
+    {"olmo2", "Olmo2ForCausalLM", OLMO2, OF_LLAMA,
+     .settings = "context=2048 norm-eps=1e-5 rope-base=10000 norm-place=after qk-norm=full"},
+    {"gemma2", "Gemma2ForCausalLM", GEMMA2, OF_GEMMA,
+     .settings = GEMMA_DEFAULTS "context=8192 rope-base=10000 score-cap=50 logit-cap=30",
+     .windows = KVSI_WINDOWS_ALTERNATE},
+    {"gemma3_text", "Gemma3ForCausalLM", GEMMA3, OF_GEMMA,
+     .settings = GEMMA_DEFAULTS "context=131072 rope-base=1e6 sliding-rope-base=10000 qk-norm=head",
+     .windows = KVSI_WINDOWS_PATTERN, .local_rope = 1},
 };
 
 static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,
@@ -116,8 +136,11 @@ static const struct {
     {"lfm2", "convolution layers"},
     {"inkling", "convolutions of the branches and relative scores"},
     {"qwen3_next", "linear attention and mixtures of experts"},
-    {"olmo2", "norms after attention and MLP, and of queries and keys"},
-    {"gemma", "scaled embeddings, gains of 1 + w and GELU gates"},
+    {"gemma3n", "embeddings per layer, and an encoder of images"},
+    {"gemma3", "an encoder of images"},
+    {"paligemma", "an encoder of images"},
+    {"recurrent_gemma", "recurrent layers"},
+    {"gemma", "a form of GELU that not all of their files name"},
     {"gpt_neox", "LayerNorm with rotary positions and parallel residuals"},
     {"stablelm", "LayerNorm with gated MLPs"},
     {"opt", "ReLU and shifted learned positions"},
@@ -162,14 +185,18 @@ static const kvsi_family_key keys[] = {
     {"initializer_range", "init-std", KIN | GPT2 | OWN_LLAMA | OWN_GPT2, 0},
     {"tie_word_embeddings", "tied", KIN | GPT2 | OWN_LLAMA | OWN_GPT2, 0},
     {"head_dim", "head-size", KIN, 0},
-    {"attention_bias", "qkv-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE, 0},
-    {"attention_bias", "o-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE, 0},
+    {"attention_bias", "qkv-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE | OLMO2 | GEMMA, 0},
+    {"attention_bias", "o-bias", LLAMA | SMOLLM3 | QWEN3 | GRANITE | OLMO2 | GEMMA, 0},
     {"mlp_bias", "mlp-bias", LLAMA | SMOLLM3 | GRANITE, 0},
     {"embedding_multiplier", "embedding-scale", GRANITE, 0},
     {"residual_multiplier", "residual-scale", GRANITE, 0},
     {"attention_multiplier", "score-scale", GRANITE, 0},
     {"logits_scaling", "logit-divisor", GRANITE, 0},
     {"partial_rotary_factor", "rotary-fraction", PHI3, 0},
+    {"query_pre_attn_scalar", "score-scale", GEMMA, KVSI_KEY_INVERSE_ROOT},
+    {"attn_logit_softcapping", "score-cap", GEMMA2, KVSI_KEY_NULLABLE},
+    {"final_logit_softcapping", "logit-cap", GEMMA, KVSI_KEY_NULLABLE},
+    {"rope_local_base_freq", "sliding-rope-base", GEMMA3, 0},
 };
 
 const kvsi_family_key *kvsi_family_key_at(size_t index)
@@ -178,12 +205,15 @@ const kvsi_family_key *kvsi_family_key_at(size_t index)
 }
 
 static const kvsi_family_fixed fixed[] = {
-    {"attention_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE},
-    {"mlp_bias", OWN_LLAMA, 0, 0, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
-    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, 1, 0},
-    {"scale_attn_weights", GPT2 | OWN_GPT2, 1, 0, 0},
-    {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, 0, 0},
-    {"add_cross_attention", GPT2 | OWN_GPT2, 0, 0, 0},
+    {"attention_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG,
+     OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE | OLMO2 | GEMMA},
+    {"mlp_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
+    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"attn_logit_softcapping", GEMMA3, 0, KVSI_FIXED_NULL, 0}, /* transformers leaves it out */
+    {"use_bidirectional_attention", GEMMA, 0, KVSI_FIXED_FLAG, 0},
+    {"scale_attn_weights", GPT2 | OWN_GPT2, 1, KVSI_FIXED_FLAG, 0},
+    {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},
+    {"add_cross_attention", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},
 };
 
 const kvsi_family_fixed *kvsi_family_fixed_at(size_t index)

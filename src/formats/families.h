@@ -9,9 +9,11 @@
 
 /* Which layers have the sliding window. */
 typedef enum kvsi_window_rule {
-    KVSI_WINDOWS_NONE,  /* the keys of windows have no effect */
-    KVSI_WINDOWS_ALL,   /* all, if 'sliding_window' is a number */
-    KVSI_WINDOWS_ASKED, /* with 'use_sliding_window', those from 'max_window_layers' on */
+    KVSI_WINDOWS_NONE,      /* the keys of windows have no effect */
+    KVSI_WINDOWS_ALL,       /* all, if 'sliding_window' is a number */
+    KVSI_WINDOWS_ASKED,     /* with 'use_sliding_window', those from 'max_window_layers' on */
+    KVSI_WINDOWS_ALTERNATE, /* every other one, from the first on */
+    KVSI_WINDOWS_PATTERN,   /* all but every 'sliding_window_pattern'-th */
 } kvsi_window_rule;
 
 enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
@@ -27,11 +29,13 @@ typedef struct kvsi_family {
     unsigned bit;             /* in the masks of keys */
     kvsi_body body;
     const char *settings; /* of all its models, and values for missing keys: "NAME=TEXT ..." */
-    const char *activation_key;
+    const char *activation_key, *second_activation_key; /* which some files have too */
     const char *activations
         [KVSI_ACTIVATIONS]; /* names of the one that the body has; the first is written */
     kvsi_window_rule windows;
     int skips_rope;                 /* its files list layers without rotary positions */
+    int local_rope;                 /* layers with a window have a rotary base of their own */
+    int root_scale;                 /* the scale of embeddings is the root of their width */
     const kvsi_packed_rows *packed; /* ended by a NULL name; NULL = none */
 } kvsi_family;
 
@@ -47,21 +51,36 @@ kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, 
 /* What models of an unknown type would need; NULL if nothing is known about it. */
 const char *kvsi_family_missing(const char *type);
 
+typedef enum kvsi_key_kind {
+    KVSI_KEY_OPTIONAL,     /* 0: the value of the setting; without it, or null: the family's own */
+    KVSI_KEY_REQUIRED,     /* 1: the value of the setting, which must be there */
+    KVSI_KEY_NULLABLE,     /* as OPTIONAL, but null = the setting is left alone */
+    KVSI_KEY_INVERSE_ROOT, /* as OPTIONAL; the setting is 1 / root of the number */
+    KVSI_KEY_CHOICE,       /* a flag; "NAME=VALUE" is for true, the default for false */
+} kvsi_key_kind;
+
 /* A key of config.json and the setting that it has. */
 typedef struct kvsi_family_key {
     const char *key, *setting;
     unsigned families; /* bits */
-    int required;
+    kvsi_key_kind kind;
 } kvsi_family_key;
 
 /* NULL past the end. */
 const kvsi_family_key *kvsi_family_key_at(size_t index);
 
-/* A key whose only supported value is `expected`: a flag, or with `number` a number. */
+typedef enum kvsi_fixed_kind {
+    KVSI_FIXED_FLAG,
+    KVSI_FIXED_NUMBER,
+    KVSI_FIXED_NULL
+} kvsi_fixed_kind;
+
+/* A key whose only supported values are `expected` and null. */
 typedef struct kvsi_family_fixed {
     const char *key;
     unsigned families;
-    int expected, number;
+    int expected;
+    kvsi_fixed_kind kind;
     unsigned written; /* families whose files say so, unless another key of theirs has the name */
 } kvsi_family_fixed;
 

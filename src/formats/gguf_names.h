@@ -16,8 +16,9 @@
  *
  *     token_embd.weight   position_embd.weight   output_norm.weight   output.weight (if not tied)
  *     blk.N.{attn_norm,attn_q,attn_k,attn_v,attn_output,ffn_norm,ffn_gate,ffn_up,ffn_down}.weight
+ *     blk.N.{pre_ffw_norm,post_ffw_norm}.weight, and all norms with .bias
  *     blk.N.{attn_q,attn_k,attn_v,attn_output,ffn_gate,ffn_up,ffn_down}.bias
- *     blk.N.{attn_q_norm,attn_k_norm}.weight
+ *     blk.N.{attn_q_norm,attn_k_norm}.weight, or blk.N.{attn_q_norm,attn_k_norm}.H.weight of head H
  *     blk.N.{attn_q_shift,attn_k_shift,attn_v_shift} */
 #ifndef KVSI_FORMATS_GGUF_NAMES_H
 #define KVSI_FORMATS_GGUF_NAMES_H

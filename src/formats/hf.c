@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char OWN_KEY[] = "kvshift"; /* the object with our own settings */
@@ -17,7 +18,10 @@ static const char OWN_KEY[] = "kvshift"; /* the object with our own settings */
 
 static const kvsi_setting *setting_of(const kvsi_family_key *key)
 {
-    return kvsi_settings_find(&kvsi_model_settings, key->setting);
+    char name[KVSI_SETTING_KEY];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(key->setting, "="), key->setting);
+    return kvsi_settings_find(&kvsi_model_settings, name);
 }
 
 /* Whether the setting is in our object; the body is there too, but is handled apart. */
@@ -33,6 +37,48 @@ static int is_own(const kvsi_setting *row, kvsi_body body)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static double *real_of(const kvsi_setting *row, kvs_model_config *config)
+{
+    return (double *)(void *)((char *)config + row->offset);
+}
+
+/* Sets the setting of a KVSI_KEY_CHOICE. */
+static kvs_status choose(const kvsi_family_key *key, kvs_model_config *config, int chosen,
+                         const char *what, kvs_err *err)
+{
+    const kvsi_setting *row = setting_of(key);
+    const char *text = chosen ? strchr(key->setting, '=') + 1 : row->value;
+
+    return kvsi_setting_store(row, config, what, text, err);
+}
+
+/* The value of the key; NULL: no memory. */
+static json_t *key_to_json(const kvsi_family_key *key, const kvs_model_config *config)
+{
+    const kvsi_setting *row = setting_of(key);
+    kvs_model_config other = *config;
+    double square;
+
+    switch (key->kind) {
+    case KVSI_KEY_NULLABLE:
+        if (kvsi_setting_is_automatic(row, config))
+            return json_null();
+        break;
+    case KVSI_KEY_INVERSE_ROOT:
+        square = 1 / (*real_of(row, &other) * *real_of(row, &other));
+        if (1 / sqrt(round(square)) == *real_of(row, &other)) /* what was read was an integer */
+            return json_integer((json_int_t)round(square));
+        *real_of(row, &other) = square;
+        return kvsi_setting_to_json(row, &other);
+    case KVSI_KEY_CHOICE:
+        return json_boolean(choose(key, &other, 1, key->key, NULL) == KVS_OK &&
+                            kvsi_setting_equal(row, config, &other));
+    default:
+        break;
+    }
+    return kvsi_setting_to_json(row, config);
+}
+
 /* Some families have a head size of their own where the key is missing.  Llama's files only have
  * the key where it says something. */
 static int set_family_key(json_t *object, const kvsi_family_key *key,
@@ -45,7 +91,7 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
             return 0;
         c.head_size = c.dim / c.heads;
     }
-    return json_object_set_new(object, key->key, kvsi_setting_to_json(setting_of(key), &c));
+    return json_object_set_new(object, key->key, key_to_json(key, &c));
 }
 
 static int set_family_keys(json_t *object, const kvs_model_config *config,
@@ -250,6 +296,26 @@ kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path
 
 /* ---- reading: the keys of the tables --------------------------------------------------------- */
 
+static kvs_status read_key(kvs_model_config *config, const json_t *object,
+                           const kvsi_family_key *key, const char *what, kvs_err *err)
+{
+    const kvsi_setting *row = setting_of(key);
+    int chosen = 0;
+
+    if (key->kind == KVSI_KEY_CHOICE) {
+        TRY(kvsi_json_get_bool(&chosen, object, key->key, what, err));
+        return choose(key, config, chosen, what, err);
+    }
+    TRY(kvsi_setting_from_json(row, config, object, key->key, what, err));
+    if (key->kind != KVSI_KEY_INVERSE_ROOT)
+        return KVS_OK;
+    if (*real_of(row, config) == 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected more than 0, found 0", what,
+                         key->key);
+    *real_of(row, config) = 1 / sqrt(*real_of(row, config));
+    return KVS_OK;
+}
+
 static kvs_status read_family_keys(kvs_model_config *config, const json_t *object,
                                    const kvsi_family *family, const char *what, kvs_err *err)
 {
@@ -258,12 +324,15 @@ static kvs_status read_family_keys(kvs_model_config *config, const json_t *objec
     for (size_t i = 0; (key = kvsi_family_key_at(i)); i++) {
         if (!(key->families & family->bit))
             continue;
-        if (key->required)
+        if (key->kind == KVSI_KEY_REQUIRED)
             TRY(kvsi_json_require(object, key->key, what, err));
-        else if (!kvsi_hf_is_given(object, key->key))
-            continue;
-        TRY(kvsi_setting_from_json(setting_of(key), config, object, key->key, what, err));
+        else if (key->kind == KVSI_KEY_NULLABLE && json_is_null(json_object_get(object, key->key)))
+            *real_of(setting_of(key), config) = 0;
+        if (key->kind == KVSI_KEY_REQUIRED || kvsi_hf_is_given(object, key->key))
+            TRY(read_key(config, object, key, what, err));
     }
+    if (family->root_scale)
+        config->embedding_scale = sqrt((double)config->dim);
     return KVS_OK;
 }
 
@@ -304,18 +373,18 @@ static kvs_status expect_object(const json_t *object, const char *name, const ch
     return KVS_OK;
 }
 
-static kvs_status check_activation(const kvsi_family *family, const json_t *object,
+static kvs_status check_activation(const kvsi_family *family, const char *key, const json_t *object,
                                    const char *what, kvs_err *err)
 {
     const char *found = family->activations[0];
 
-    if (kvsi_hf_is_given(object, family->activation_key))
-        TRY(kvsi_json_get_text(&found, object, family->activation_key, what, err));
+    if (key && kvsi_hf_is_given(object, key))
+        TRY(kvsi_json_get_text(&found, object, key, what, err));
     for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++)
         if (strcmp(found, family->activations[i]) == 0)
             return KVS_OK;
     return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'", what,
-                     family->activation_key, family->activations[0], found);
+                     key, family->activations[0], found);
 }
 
 static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *object,
@@ -326,7 +395,9 @@ static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *obje
 
     if (!kvsi_hf_is_given(object, fixed->key))
         return KVS_OK;
-    if (fixed->number)
+    if (fixed->kind == KVSI_FIXED_NULL)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected null", what, fixed->key);
+    if (fixed->kind == KVSI_FIXED_NUMBER)
         TRY(kvsi_json_get_real(&number, object, fixed->key, what, err));
     else
         TRY(kvsi_json_get_bool(&flag, object, fixed->key, what, err));
@@ -344,7 +415,8 @@ static kvs_status check_supported(const kvsi_family *family, const json_t *objec
 {
     const kvsi_family_fixed *fixed;
 
-    TRY(check_activation(family, object, what, err));
+    TRY(check_activation(family, family->activation_key, object, what, err));
+    TRY(check_activation(family, family->second_activation_key, object, what, err));
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->families & family->bit)
             TRY(check_fixed(fixed, object, what, err));

@@ -205,6 +205,38 @@ static kvs_status read_partial(kvs_model_config *config, const json_t *rope,
     return KVS_OK;
 }
 
+/* Version 5 has an object per kind of layer where they have different bases.  Layers with a window
+ * have no scaling. */
+static kvs_status read_local_rope(const json_t **full, kvs_model_config *config, const json_t *rope,
+                                  const char *name, const char *what, kvs_err *err)
+{
+    const json_t *local = json_object_get(rope, SLIDING);
+    kvsi_rope_scaling kind;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)rope, key, value) {
+        if (strcmp(key, FULL) != 0 && strcmp(key, SLIDING) != 0)
+            return refuse_key(key, name, what, err);
+        TRY(expect_object(value, key, what, err));
+    }
+    *full = json_object_get(rope, FULL);
+    if (!*full || !local)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected '%s' and '%s'", what, name,
+                         FULL, SLIDING);
+    TRY(read_kind(&kind, local, name, what, err));
+    json_object_foreach((json_t *)local, key, value) {
+        if (kind != KVSI_ROPE_PLAIN || !is_known(key, 1u << KVSI_ROPE_PLAIN))
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': key '%s': expected no scaling in '%s', found '%.100s'", what,
+                             name, SLIDING, key);
+    }
+    if (kvsi_hf_is_given(local, "rope_theta"))
+        TRY(kvsi_setting_from_json(kvsi_settings_find(&kvsi_model_settings, "sliding-rope-base"),
+                                   config, local, "rope_theta", what, err));
+    return KVS_OK;
+}
+
 static kvs_status read_rope(kvs_model_config *config, const json_t *object,
                             const kvsi_family *family, const char *what, kvs_err *err)
 {
@@ -219,6 +251,8 @@ static kvs_status read_rope(kvs_model_config *config, const json_t *object,
     if (!kvsi_hf_is_given(object, name))
         return KVS_OK;
     TRY(expect_object(rope, name, what, err));
+    if (family->local_rope && name == newer)
+        TRY(read_local_rope(&rope, config, rope, name, what, err));
     if (name == newer && kvsi_hf_is_given(object, older) &&
         kvsi_hf_is_given(json_object_get(object, older), "factor") &&
         !kvsi_hf_is_given(rope, "factor"))
@@ -356,22 +390,43 @@ static kvs_status read_layer_types(windows *w, const kvs_model_config *config, c
     return KVS_OK;
 }
 
+/* Version 5 has the key with an underline, beside 'layer_types', which decides. */
+static kvs_status read_pattern(size_t *period, const json_t *object, const char *what, kvs_err *err)
+{
+    static const char *const names[] = {"_sliding_window_pattern", "sliding_window_pattern"};
+
+    *period = 6;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (kvsi_hf_is_given(object, names[i]))
+            TRY(kvsi_json_get_size(period, object, names[i], what, err));
+        if (*period == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0",
+                             what, names[i]);
+    }
+    return KVS_OK;
+}
+
 static kvs_status find_layers(windows *w, const kvs_model_config *config, const json_t *object,
                               const kvsi_family *family, const char *what, kvs_err *err)
 {
-    size_t first = 28;
+    size_t first = 28, period = 0;
     int asked = family->windows != KVSI_WINDOWS_ASKED;
 
     if (kvsi_hf_is_given(object, "use_sliding_window"))
         TRY(kvsi_json_get_bool(&asked, object, "use_sliding_window", what, err));
     if (kvsi_hf_is_given(object, "max_window_layers"))
         TRY(kvsi_json_get_size(&first, object, "max_window_layers", what, err));
+    if (family->windows == KVSI_WINDOWS_PATTERN)
+        TRY(read_pattern(&period, object, what, err));
     if (kvsi_hf_is_given(object, "layer_types"))
         return read_layer_types(w, config, object, what, err);
-    if (family->windows == KVSI_WINDOWS_ALL)
+    if (family->windows != KVSI_WINDOWS_ASKED)
         first = 0;
+    if (family->windows == KVSI_WINDOWS_ALTERNATE)
+        period = 2;
     for (size_t l = first; asked && l < config->layers; l++)
-        add_layer(w, l);
+        if (period == 0 || (l + 1) % period != 0)
+            add_layer(w, l);
     return KVS_OK;
 }
 
@@ -420,6 +475,19 @@ static int slides(const kvs_model_config *config, size_t layer)
            (config->sliding_layers == 0 || config->sliding_layers >> layer & 1);
 }
 
+/* For versions that do not know 'layer_types': the period, if there is one. */
+static int write_pattern(json_t *object, const kvs_model_config *config)
+{
+    size_t period = 1;
+
+    while (period <= config->layers && slides(config, period - 1))
+        period++;
+    for (size_t l = 0; l < config->layers; l++)
+        if (slides(config, l) != ((l + 1) % period != 0))
+            return 0;
+    return json_object_set_new(object, "sliding_window_pattern", json_integer((json_int_t)period));
+}
+
 static int write_windows(json_t *object, const kvs_model_config *config, const kvsi_family *family)
 {
     json_t *list;
@@ -436,9 +504,13 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
         failed |= json_array_append_new(list, json_string(slides(config, l) ? SLIDING : FULL));
     while (first < config->layers && !slides(config, first))
         first++;
-    failed |= json_object_set_new(object, "max_window_layers", json_integer((json_int_t)first));
-    failed |=
-        json_object_set_new(object, "use_sliding_window", json_boolean(config->sliding_window > 0));
+    if (family->windows == KVSI_WINDOWS_ASKED) {
+        failed |= json_object_set_new(object, "max_window_layers", json_integer((json_int_t)first));
+        failed |= json_object_set_new(object, "use_sliding_window",
+                                      json_boolean(config->sliding_window > 0));
+    }
+    if (family->windows == KVSI_WINDOWS_PATTERN)
+        failed |= write_pattern(object, config);
     return failed | json_object_set_new(object, "layer_types", list);
 }
 
@@ -454,6 +526,8 @@ kvs_status kvsi_hf_positions_read(kvs_model_config *config, const json_t *object
         TRY(read_no_rope(config, object, what, err));
     if (family->windows != KVSI_WINDOWS_NONE)
         TRY(read_windows(config, object, family, what, err));
+    if (config->sliding_window == 0)
+        config->sliding_rope_base = 0;
     return KVS_OK;
 }
 

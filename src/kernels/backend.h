@@ -137,10 +137,13 @@ typedef struct kvsi_span {
 
 typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
-    real scale; /* of the scores, 1/sqrt(head_size) */
+    real scale;     /* of the scores, 1/sqrt(head_size) */
+    real score_cap; /* a scaled score becomes score_cap * tanh(score / score_cap), before slopes and
+                       masks; 0 = it stays */
     kvsi_shift q_shift, k_shift, v_shift;
-    const real *q_gain, *k_gain; /* [head_size] RMSNorm of each head's rows between shift and
-                                    rotation; NULL = none */
+    kvsi_qk_norm qk_norm;        /* of the rows of q and k, between shift and rotation */
+    const real *q_gain, *k_gain; /* [head_size] for KVSI_QK_NORM_HEAD, else [heads, head_size] and
+                                    [kv_heads, head_size]; NULL without a norm */
     real *d_q_gain, *d_k_gain;   /* their gradients; used by the backward pass only */
     real gain_offset;            /* as in kvsi_norm */
     double norm_eps;
@@ -172,6 +175,7 @@ typedef struct kvsi_head {
     real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
     real *d_w; /* += ; gradients are of the SUM of the losses */
     int many;  /* sum as for more than KVSI_FEW_ROWS rows, even if `count` is smaller */
+    real cap;  /* a logit becomes cap * tanh(logit / cap); 0 = it stays */
 } kvsi_head;
 
 /* The output head on some rows, with the best tokens of each, best first.  If logits are equal, the
@@ -185,6 +189,7 @@ typedef struct kvsi_head_top {
     int32_t *ids;   /* [count, top] out */
     real *logprobs; /* [count, top] out: the log-probability of each, -loss */
     int many;       /* as in kvsi_head */
+    real cap;       /* as in kvsi_head */
 } kvsi_head_top;
 
 typedef struct kvsi_adamw {
@@ -198,7 +203,7 @@ typedef struct kvsi_limits {
     size_t dim, heads, kv_heads, head_size; /* maxima over the layers */
     size_t ffn, vocab;                      /* vocab = number of logits */
     size_t shift_params;                    /* most parameters per head */
-    int qk_norm;                            /* attention has q_gain or k_gain */
+    kvsi_qk_norm qk_norm;
     int training;
     kvsi_precision precision;
 } kvsi_limits;

@@ -51,20 +51,27 @@ kvs_status kvsi_host_sync(kvsi_context *c)
     return KVS_OK;
 }
 
+static size_t gain_stride(const kvsi_attention *a)
+{
+    return a->qk_norm == KVSI_QK_NORM_HEAD ? 0 : a->head_size;
+}
+
 kvsi_target kvsi_target_q(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->q_shift, a->heads, 0, a->q_gain, a->d_q_gain};
+    return (kvsi_target){&a->q_shift, a->heads, 0, a->q_gain, a->d_q_gain, gain_stride(a)};
 }
 
 kvsi_target kvsi_target_k(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size, a->k_gain, a->d_k_gain};
+    return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size,
+                         a->k_gain,   a->d_k_gain, gain_stride(a)};
 }
 
 kvsi_target kvsi_target_v(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size, NULL,
-                         NULL};
+    return (kvsi_target){.shift = &a->v_shift,
+                         .heads = a->kv_heads,
+                         .column = (a->heads + a->kv_heads) * a->head_size};
 }
 
 static size_t params_of(const kvsi_shift *shift, size_t head_size)

@@ -24,6 +24,7 @@ typedef struct kvsi_target {
     size_t heads, column; /* first column in a row of qkv */
     const real *gain;     /* of the norm of its heads; NULL = none */
     real *d_gain;
+    size_t gain_stride; /* from the gains of one head to those of the next; 0 = heads share them */
 } kvsi_target;
 
 /* The shift parameters of one head; NULL if the form has none. */

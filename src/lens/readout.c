@@ -34,8 +34,12 @@ kvs_status kvsi_readout_init(kvsi_readout *out, kvsi_pass *pass, kvs_err *err)
     const kvs_model_config *c = &pass->model->config;
 
     *out = (kvsi_readout){.pass = pass, .tokens = pass->limits.tokens, .width = c->dim};
-    for (size_t l = 0; l < c->layers; l++)
-        out->width = kvsi_max(out->width, kvsi_layer_shape_of(c, l).qkv_width);
+    for (size_t l = 0; l < c->layers; l++) {
+        const kvsi_layer_shape shape = kvsi_layer_shape_of(c, l);
+
+        /* kvsi_readout_shifted has as many keys and values as query heads. */
+        out->width = kvsi_max(out->width, kvsi_max(shape.qkv_width, 3 * shape.q_width));
+    }
     out->raw = kvsi_alloc(out->tokens * out->width, sizeof *out->raw);
     out->to = kvsi_alloc(out->tokens * out->width, sizeof *out->to);
     out->from = kvsi_alloc(out->tokens * out->width, sizeof *out->from);
@@ -96,16 +100,6 @@ void kvsi_readout_raw(float *out, const kvsi_readout *r, size_t layer, unsigned 
             out[t * row + i] = (float)r->raw[t * width + x.column + i];
 }
 
-/* Returns the shift of the heads from `first` on. */
-static kvsi_shift shift_from(const kvsi_shift *shift, size_t first, size_t head_size)
-{
-    kvsi_shift part = *shift;
-
-    part.parameters = kvsi_head_params(shift, first, head_size);
-    part.gates = shift->gates ? shift->gates + first : NULL;
-    return part;
-}
-
 /* Uploads the raw rows of `one->heads` heads, from column `column` of qkv on, both as keys and as
  * values of `one`.  Queries are 0. */
 static void upload_twice(kvsi_readout *r, const kvsi_attention *one, size_t column, size_t width)
@@ -124,19 +118,44 @@ static void upload_twice(kvsi_readout *r, const kvsi_attention *one, size_t colu
     k->ops->upload(k, r->qkv, r->to, r->tokens * 3 * row * sizeof *r->to);
 }
 
-/* Downloads a cache [part, n, d] to the heads of out[n, heads, d] from `first` on. */
-static kvs_status take_cache(float *out, kvsi_readout *r, const real *cache, size_t part,
-                             size_t first, size_t heads, size_t d, kvs_err *err)
+/* Downloads a cache [heads, n, d] to out[n, heads, d]. */
+static kvs_status take_cache(float *out, kvsi_readout *r, const real *cache, size_t heads, size_t d,
+                             kvs_err *err)
 {
     const size_t n = r->tokens;
     kvsi_context *k = &r->pass->context;
 
-    k->ops->download(k, r->from, cache, part * n * d * sizeof *r->from);
+    k->ops->download(k, r->from, cache, heads * n * d * sizeof *r->from);
     TRY(kvsi_sync(k, err));
-    for (size_t h = 0; h < part; h++)
+    for (size_t h = 0; h < heads; h++)
         for (size_t t = 0; t < n; t++)
             for (size_t i = 0; i < d; i++)
-                out[(t * heads + first + h) * d + i] = (float)r->from[(h * n + t) * d + i];
+                out[(t * heads + h) * d + i] = (float)r->from[(h * n + t) * d + i];
+    return KVS_OK;
+}
+
+/* Runs the kernel with a workspace of its own: the pass has none for so many keys and values. */
+static kvs_status run_apart(kvsi_readout *r, const kvsi_attention *one, kvs_err *err)
+{
+    const kvsi_limits limits = {.tokens = r->tokens,
+                                .sequences = 1,
+                                .heads = one->heads,
+                                .kv_heads = one->kv_heads,
+                                .head_size = one->head_size,
+                                .head_rows = 1,
+                                .dim = one->heads * one->head_size,
+                                .ffn = 1,
+                                .vocab = 1,
+                                .shift_params = kvsi_shift_params(one),
+                                .qk_norm = one->qk_norm};
+    kvsi_context k = r->pass->context;
+
+    k.workspace_bytes = k.ops->workspace_bytes(&limits, k.threads);
+    k.workspace = k.ops->alloc(&k, k.workspace_bytes);
+    if (!k.workspace)
+        return kvsi_no_memory(err, "activations of %zu tokens", r->tokens);
+    k.ops->attention_forward(&k, r->mixed, r->logsum, r->qkv, one);
+    k.ops->release(&k, k.workspace);
     return KVS_OK;
 }
 
@@ -145,8 +164,6 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
 {
     const kvsi_attention a = kvsi_pass_attention(r->pass, layer, NULL);
     const kvsi_target x = target_of(&a, target);
-    const size_t d = a.head_size, part = a.kv_heads; /* more heads at once exceed the workspace */
-    kvsi_context *k = &r->pass->context;
     kvsi_attention one = a;
     kvsi_span span;
 
@@ -154,23 +171,19 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
     TRY(need(r, &r->k, r->tokens * r->width, err));
     TRY(need(r, &r->v, r->tokens * r->width, err));
     span = (kvsi_span){.len = r->tokens, .k = r->k, .v = r->v, .capacity = r->tokens};
-    one.heads = part;
+    one.heads = one.kv_heads = x.heads;
     one.slopes = NULL;
     one.sliding_window = 1;
-    one.q_shift = (kvsi_shift){0};
     one.spans = &span;
-    for (size_t first = 0; first < x.heads; first += part) {
-        one.k_shift = one.v_shift = shift_from(x.shift, first, d);
-        one.q_gain = NULL;
-        one.k_gain = x.gain;
-        upload_twice(r, &one, x.column + first * d, kvsi_qkv_width(&a));
-        k->ops->attention_forward(k, r->mixed, r->logsum, r->qkv, &one);
-        if (shifted)
-            TRY(take_cache(shifted, r, r->v, part, first, x.heads, d, err));
-        if (rotated)
-            TRY(take_cache(rotated, r, r->k, part, first, x.heads, d, err));
-    }
-    return KVS_OK;
+    one.q_shift = (kvsi_shift){0};
+    one.k_shift = one.v_shift = *x.shift;
+    one.q_gain = NULL;
+    one.k_gain = x.gain;
+    upload_twice(r, &one, x.column, kvsi_qkv_width(&a));
+    TRY(run_apart(r, &one, err));
+    if (shifted)
+        TRY(take_cache(shifted, r, r->v, x.heads, a.head_size, err));
+    return rotated ? take_cache(rotated, r, r->k, x.heads, a.head_size, err) : KVS_OK;
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -190,14 +203,17 @@ static void upload_head(kvsi_readout *r, real *to, const float *x, size_t head, 
 /* Turns the products q . k of one head into scores, in place. */
 static void finish_scores(float *scores, size_t n, const kvsi_attention *a, float slope)
 {
-    const float scale = (float)a->scale;
+    const float scale = (float)a->scale, cap = (float)a->score_cap;
 
     for (size_t t = 0; t < n; t++)
         for (size_t s = 0; s < n; s++) {
             const int seen = s <= t && (a->sliding_window == 0 || t - s < a->sliding_window);
             float *score = scores + t * n + s;
 
-            *score = seen ? *score * scale - slope * (float)(t - s) : -INFINITY;
+            *score *= scale;
+            if (cap > 0)
+                *score = cap * tanhf(*score / cap);
+            *score = seen ? *score - slope * (float)(t - s) : -INFINITY;
         }
 }
 

@@ -183,6 +183,20 @@ static kvs_status check_parts(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
+/* Each head then has tensors of its own. */
+static kvs_status check_layer_norms(const kvs_model_config *c, kvs_err *err)
+{
+    enum { HEADS_MAX = 1 << 16 };
+    const size_t heads = c->heads > c->sliding_heads ? c->heads : c->sliding_heads;
+
+    if (c->qk_norm == KVSI_QK_NORM_LAYER && heads > HEADS_MAX / c->layers)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "norms of queries and keys of kind layer need at most %d heads in all "
+                         "layers, found %zu layers with %zu",
+                         HEADS_MAX, c->layers, heads);
+    return KVS_OK;
+}
+
 static void fill_in(kvs_model_config *c)
 {
     if (c->kv_heads == 0)
@@ -217,6 +231,7 @@ static kvs_status check(const kvs_model_config *config, kvs_err *err)
     TRY(check_shift(config, err));
     TRY(check_body(config, err));
     TRY(check_parts(config, err));
+    TRY(check_layer_norms(config, err));
     if (config->identity_projections && config->head_size > 0)
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need no head size of their own");
     if (config->identity_projections &&

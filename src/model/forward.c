@@ -279,6 +279,7 @@ static void run_head(kvsi_pass *p, real *gradients)
         .d_x = gradients ? p->d_normed : NULL,
         .d_w = head_gradient(p, gradients),
         .many = p->states[0] && kvsi_pass_has_many(p),
+        .cap = (real)m->config.logit_cap,
     };
 
     w.packed = p->packed_head;
@@ -322,7 +323,8 @@ static size_t head_logits(kvsi_pass *p, real *scratch, const int32_t *rows, size
 
     prepare_head(p);
     k->ops->upload(k, p->rows, rows, count * sizeof *rows);
-    k->ops->head_logits(k, scratch, p->normed, &w, p->rows, count);
+    k->ops->head_logits(k, scratch, p->normed, &w, p->rows, count,
+                        (real)p->model->config.logit_cap);
     return w.rows;
 }
 
@@ -350,6 +352,7 @@ kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *
         .row_guess = pass->guesses,
         .n = pass->limits.tokens,
         .many = many,
+        .cap = (real)pass->model->config.logit_cap,
     };
 
     prepare_head(pass);
@@ -376,6 +379,7 @@ kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, siz
         .ids = pass->top_ids,
         .logprobs = pass->top_logprobs,
         .many = many,
+        .cap = (real)pass->model->config.logit_cap,
     };
 
     prepare_head(pass);

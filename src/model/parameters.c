@@ -120,6 +120,29 @@ static void add_shifts(const listing *l, kvsi_layer_offsets *at)
     at->v_shift = add_shift(l, KVS_SHIFT_V, "v_shift");
 }
 
+/* The gains of the norm of q or k, with which heads have one tensor together or one each. */
+static ptrdiff_t add_qk_norm(const listing *l, const char *target, size_t heads)
+{
+    const kvsi_qk_norm kind = l->config->qk_norm;
+    const size_t d = l->shape.head_size;
+    ptrdiff_t first = KVSI_ABSENT;
+    char part[KVSI_NAME_SIZE / 2];
+
+    if (kind == KVSI_QK_NORM_HEAD || kind == KVSI_QK_NORM_FULL) {
+        snprintf(part, sizeof part, "%s_norm.weight", target);
+        return add_part(l, KVSI_GAIN, kind == KVSI_QK_NORM_FULL ? heads * d : d, 0, 0, "self_attn.",
+                        part);
+    }
+    for (size_t h = 0; kind == KVSI_QK_NORM_LAYER && h < heads; h++) {
+        snprintf(part, sizeof part, "%s_layernorm.norms.%zu.weight", target, h);
+        if (h == 0)
+            first = add_part(l, KVSI_GAIN, d, 0, 0, "self_attn.", part);
+        else
+            add_part(l, KVSI_GAIN, d, 0, 0, "self_attn.", part);
+    }
+    return first;
+}
+
 /* A norm of the layer, of the model's kind; absent in a body without norms. */
 static kvsi_norm_offsets add_norm(const listing *l, const char *name)
 {
@@ -155,12 +178,8 @@ static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
     at->o = add_part(l, KVSI_OUTPUT, c->dim, q_dim, 0, "self_attn.", "o_proj.weight");
     if (c->o_bias)
         at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "self_attn.", "o_proj.bias");
-    if (c->qk_norm) {
-        at->q_norm =
-            add_part(l, KVSI_GAIN, l->shape.head_size, 0, 0, "self_attn.", "q_norm.weight");
-        at->k_norm =
-            add_part(l, KVSI_GAIN, l->shape.head_size, 0, 0, "self_attn.", "k_norm.weight");
-    }
+    at->q_norm = add_qk_norm(l, "q", l->shape.heads);
+    at->k_norm = add_qk_norm(l, "k", l->shape.kv_heads);
     add_shifts(l, at);
     if (after)
         at->attention_out = add_norm(l, "post_attention_layernorm");
@@ -295,11 +314,19 @@ static void indices_to_offsets(kvsi_layout *layout, size_t layers)
     }
 }
 
+static size_t most_parameters(const kvs_model_config *c)
+{
+    size_t count = c->layers * PER_LAYER_MAX + OUTSIDE_LAYERS;
+
+    for (size_t l = 0; c->qk_norm == KVSI_QK_NORM_LAYER && l < c->layers; l++)
+        count += kvsi_layer_shape_of(c, l).heads + kvsi_layer_shape_of(c, l).kv_heads;
+    return count;
+}
+
 kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config, kvs_err *err)
 {
     *layout = (kvsi_layout){0};
-    layout->list =
-        kvsi_alloc(config->layers * PER_LAYER_MAX + OUTSIDE_LAYERS, sizeof *layout->list);
+    layout->list = kvsi_alloc(most_parameters(config), sizeof *layout->list);
     layout->layers = kvsi_alloc(config->layers, sizeof *layout->layers);
     if (!layout->list || !layout->layers) {
         kvsi_layout_release(layout);

@@ -142,6 +142,8 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
         .kv_heads = shape.kv_heads,
         .head_size = shape.head_size,
         .scale = (real)(scale > 0 ? scale : 1.0 / sqrt((double)shape.head_size)),
+        .score_cap = (real)m->config.score_cap,
+        .qk_norm = m->config.qk_norm,
         .q_gain = at_offset(pass, at->q_norm),
         .k_gain = at_offset(pass, at->k_norm),
         .norm_eps = m->config.norm_eps,

@@ -92,6 +92,9 @@ static void check_same_attention(const kvs_model_config *a, const kvs_model_conf
     for (size_t i = 0; i < a->slopes; i++)
         assert_true(a->slope[i] == b->slope[i]);
     assert_true(a->score_scale == b->score_scale);
+    assert_true(a->score_cap == b->score_cap);
+    assert_true(a->logit_cap == b->logit_cap);
+    assert_int_equal(a->qk_norm, b->qk_norm);
     assert_int_equal(a->sliding_window, b->sliding_window);
     assert_int_equal(a->sliding_layers, b->sliding_layers);
     assert_int_equal(a->sliding_heads, b->sliding_heads);
@@ -526,7 +529,8 @@ static void a_plain_gpt2_is_written_plainly(void **state)
     .init_std = 0.3, .rope_base = 1234.5
 #define GPT2_SIZES LLAMA_SIZES, .body = KVSI_BODY_GPT2
 #define SWITCHES                                                                                   \
-    .no_residual = 1, .no_mlp = 1, .no_norm = 1, .unit_embeddings = 1, .score_scale = 0.75
+    .no_residual = 1, .no_mlp = 1, .no_norm = 1, .unit_embeddings = 1, .score_scale = 0.75,        \
+    .score_cap = 12.5, .logit_cap = 30
 #define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.3
 #define SLIDING                                                                                    \
     .sliding_window = 9, .sliding_layers = 1 << 4 | 1 << 1, .sliding_heads = 8,                    \
@@ -547,7 +551,8 @@ static const kvs_model_config various[] = {
     {LLAMA_SIZES, .head = KVSI_HEAD_NORMALISED, .sliding_window = 3, .kv_heads = 2},
     {LLAMA_SIZES, .head = KVSI_HEAD_NONE, .positions = KVSI_POSITIONS_LEARNED,
      .identity_projections = 1},
-    {LLAMA_SIZES, .positions = KVSI_POSITIONS_NONE},
+    {LLAMA_SIZES, .positions = KVSI_POSITIONS_NONE, .qk_norm = KVSI_QK_NORM_FULL},
+    {LLAMA_SIZES, .sliding_window = 3, .qk_norm = KVSI_QK_NORM_LAYER},
     {GPT2_SIZES, .positions = KVSI_POSITIONS_LEARNED, .tied = 1},
     {GPT2_SIZES, .positions = KVSI_POSITIONS_LEARNED, .tied = 1, .kv_heads = 2, DROPOUT},
     {GPT2_SIZES, SHIFT(KVS_SHIFT_V, CHANNEL, IDENTITY, 2), SLIDING, .rotary_fraction = 1.0 / 3},
@@ -601,6 +606,9 @@ static void every_key_is_written(void **state)
         "rope_theta",
         "rotary_fraction",
         "score_scale",
+        "score_cap",
+        "logit_cap",
+        "qk_norm",
         "sliding_window",
         "sliding_heads",
         "residual",

@@ -53,14 +53,16 @@ static const folder folders[] = {
     {"qwen3-v4", "qwen3", NULL},
     {"granite", "granite", NULL},
     {"smollm3", "smollm3", NULL},
+    {"olmo2", "olmo2", NULL},
+    {"gemma2", "gemma2", NULL},
+    {"gemma2-v4", "gemma2", NULL},
+    {"gemma3", "gemma3_text", NULL},
+    {"gemma3-v4", "gemma3_text", NULL},
     {"llama-tied-both", NULL, "'tie_word_embeddings'"},
-    {"gemma2", NULL, "'gemma2'"},
-    {"gemma3", NULL, "'gemma3_text'"},
     {"gpt_neox", NULL, "'gpt_neox'"},
     {"inkling", NULL, "'inkling_text'"},
     {"lfm2", NULL, "'lfm2'"},
     {"mixtral", NULL, "mixtures of experts"},
-    {"olmo2", NULL, "'olmo2'"},
     {"opt", NULL, "'opt'"},
     {"stablelm", NULL, "'stablelm'"},
 };
@@ -317,6 +319,7 @@ static const char *const harmless[] = {
     "bos_token_id",         "eos_token_id",
     "pad_token_id",         "attention_dropout",
     "pretraining_tp",       "reorder_and_upcast_attn",
+    "cache_implementation",
 };
 
 static int is_harmless(const char *key, const char *type)

@@ -84,6 +84,16 @@ void fuzz_seeds(void)
                               "\"n_layer\": 2, \"n_head\": 4, \"n_positions\": 64, \"n_inner\": "
                               "null, \"activation_function\": \"gelu_new\", "
                               "\"layer_norm_epsilon\": 1e-5, \"attn_pdrop\": 0.1}");
+    fuzz_seed_text("gemma3",
+                   "{\"model_type\": \"gemma3_text\", \"vocab_size\": 101, \"hidden_size\": 48, "
+                   "\"intermediate_size\": 80, \"num_hidden_layers\": 4, \"num_attention_heads\": "
+                   "4, \"num_key_value_heads\": 2, \"head_dim\": 16, \"hidden_activation\": "
+                   "\"gelu_pytorch_tanh\", \"query_pre_attn_scalar\": 24, "
+                   "\"final_logit_softcapping\": 30.0, \"attn_logit_softcapping\": null, "
+                   "\"sliding_window\": 8, \"_sliding_window_pattern\": 2, \"rope_parameters\": "
+                   "{\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
+                   "\"rope_theta\": 1e6}, \"sliding_attention\": {\"rope_type\": \"default\", "
+                   "\"rope_theta\": 10000.0}}}");
     fuzz_seed_text("baichuan",
                    "{\"architectures\": [\"BaichuanM1ForCausalLM\"], \"model_type\": "
                    "\"baichuan_m1\", \"vocab_size\": 41, \"hidden_size\": 32, "

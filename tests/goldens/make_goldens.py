@@ -58,6 +58,9 @@ class Case:
     rotary_fraction: float = 1.0
     slopes: tuple = ()
     score_scale: float = 0.0
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
+    qk_norm: str = "none"
     sliding_window: int = 0
     sliding_layers: tuple = ()
     sliding_heads: int = 0
@@ -84,7 +87,8 @@ class Case:
         """What the "kvshift" object says beside the shift itself."""
         usual = Case(positions="learned" if self.body == "gpt2" else "rope",
                      kv_heads=self.heads if self.body == "gpt2" else self.kv_heads)
-        names = ["positions", "rotary_fraction", "slopes", "score_scale", "sliding_window",
+        names = ["positions", "rotary_fraction", "slopes", "score_scale", "score_cap",
+                 "logit_cap", "qk_norm", "sliding_window",
                  "sliding_layers", "sliding_heads", "sliding_kv_heads", "head", "residual", "mlp",
                  "norm", "kv_heads", "body"]
         extras = {n: getattr(self, n) for n in names if getattr(self, n) != getattr(usual, n)}
@@ -173,6 +177,13 @@ CASES = all_shifts() | {
     "normalised-tied": Case(head="normalised", tied=True),
     "head-none": Case(head="none"),
     "score-scale": Case(score_scale=0.7),
+    "score-cap": Case(score_cap=1.5),
+    "score-cap-alibi": sliding_layer(score_cap=1.5, positions="alibi"),
+    "logit-cap": Case(logit_cap=2.5),
+    "qk-norm-head": Case(qk_norm="head", form="channel", targets="qkv"),
+    "qk-norm-full": Case(qk_norm="full"),
+    "qk-norm-full-data": sliding_layer(qk_norm="full", form="data", targets="qkv"),
+    "qk-norm-layer": Case(qk_norm="layer", rotary_fraction=0.5),
     "rotary-half": Case(rotary_fraction=0.5),
     "alibi": Case(positions="alibi"),
     "alibi-one-slope": Case(positions="alibi", slopes=(0.3,)),
@@ -256,6 +267,21 @@ def names_of(case):
     return GPT2 if case.body == "gpt2" else Llama
 
 
+def qk_norm_names(case, layer, target):
+    """The gains of the norm of queries or keys, in the order of heads."""
+    at, heads = f"model.layers.{layer}.self_attn.{target}", case.head_counts(layer)[target == "k"]
+    if case.qk_norm == "layer":
+        return [f"{at}_layernorm.norms.{head}.weight" for head in range(heads)]
+    return [] if case.qk_norm == "none" else [f"{at}_norm.weight"]
+
+
+def qk_norm_shapes(case, layer):
+    size = DIM // case.head_counts(layer)[0]
+    full = case.qk_norm == "full"
+    return {name: (size * (case.head_counts(layer)[target == "k"] if full else 1),)
+            for target in "qk" for name in qk_norm_names(case, layer, target)}
+
+
 def body_shapes(case):
     """Every tensor of the case but its shift."""
     names = names_of(case)
@@ -271,6 +297,7 @@ def body_shapes(case):
             shapes[at + matrix] = shape
             if names.biased:
                 shapes[at + matrix.replace("weight", "bias")] = shape[1:]
+        shapes |= qk_norm_shapes(case, index)
         norms += [at + norm for norm in (names.norms if case.mlp else names.norms[:1])]
     if case.norm:
         for norm in norms + [names.final_norm]:
@@ -430,6 +457,24 @@ def rope(case, x):
     return torch.cat([turned.real, turned.imag, x[..., turning:]], dim=-1)
 
 
+def normalise_heads(case, weights, layer, target, x):
+    """x [length, heads, head_size]."""
+    if case.qk_norm == "none":
+        return x
+    gains = torch.cat([weights[name] for name in qk_norm_names(case, layer, target)])
+    if case.qk_norm == "full":
+        x = x.reshape(len(x), 1, -1)
+    if case.qk_norm == "layer":
+        x = x - x.mean(dim=-1, keepdim=True)
+    x = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS)
+    size = DIM // case.head_counts(layer)[0]
+    return x.reshape(len(x), -1, size) * gains.reshape(-1, size)
+
+
+def capped(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
+
+
 def slopes_of(case, heads):
     given = list(case.slopes) or [2 ** (-8 * (h + 1) / heads) for h in range(heads)]
     return torch.tensor(given * heads if len(given) == 1 else given, dtype=torch.float64)
@@ -456,6 +501,8 @@ def attention(case, weights, layer, x, dropout):
     for target in case.targets:
         learned = weights.get(names_of(case).shift(layer, target))
         raw[target] = shift(case, raw[target], learned, x)
+    for target in "qk":
+        raw[target] = normalise_heads(case, weights, layer, target, raw[target])
     q, k = rope(case, raw["q"]), rope(case, raw["k"]).repeat_interleave(group, dim=1)
     v = raw["v"].repeat_interleave(group, dim=1)
 
@@ -464,6 +511,7 @@ def attention(case, weights, layer, x, dropout):
     if case.slides(layer):
         hidden |= distance >= case.sliding_window
     scores = torch.einsum("thd,shd->hts", q, k) * (case.score_scale or 1 / math.sqrt(size))
+    scores = capped(scores, case.score_cap)
     if case.positions == "alibi":
         scores = scores - slopes_of(case, heads)[:, None, None] * distance
     p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer)
@@ -509,7 +557,8 @@ def logits_of(case, weights, ids, sequence):
             branch = mlp(case, weights, layer, normalise(case, weights, second, x))
             branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
             x = x + branch if case.residual else branch
-    return output_head(case, weights, normalise(case, weights, names.final_norm, x))
+    logits = output_head(case, weights, normalise(case, weights, names.final_norm, x))
+    return capped(logits, case.logit_cap)
 
 
 def is_stored(case, name):
@@ -520,7 +569,8 @@ def golden(name, case, bodies):
     """The tensors of one case's file."""
     mine, own = body_weights(body_shapes(case)), shift_weights(name, case)
     shared = bodies[case.body]
-    own |= {tensor: w for tensor, w in mine.items() if w.shape != shared[tensor].shape}
+    own |= {tensor: w for tensor, w in mine.items()
+            if tensor not in shared or w.shape != shared[tensor].shape}
     weights = {tensor: w.double().requires_grad_() for tensor, w in (mine | own).items()}
     ids, starts, targets = batch()
     logits = torch.cat([logits_of(case, weights, ids[a:b], s)

@@ -29,9 +29,11 @@ typedef struct shifting {
 typedef struct setting {
     const char *name;
     size_t rotary;
-    int sloped, normed;
+    int sloped;
+    kvsi_qk_norm norm;
+    double gain_offset;
     size_t sliding_window;
-    double dropout;
+    double dropout, cap;
 } setting;
 
 static const setting settings[] = {
@@ -39,9 +41,27 @@ static const setting settings[] = {
     {.name = "rotated", .rotary = HEAD_SIZE},
     {.name = "half rotated", .rotary = HEAD_SIZE / 2},
     {.name = "sloped", .sloped = 1},
-    {.name = "normed", .normed = 1},
+    {.name = "normed", .norm = KVSI_QK_NORM_HEAD},
+    {.name = "normed together", .norm = KVSI_QK_NORM_FULL},
+    {.name = "normed together, rotated, gains of 1 + w",
+     .norm = KVSI_QK_NORM_FULL,
+     .rotary = HEAD_SIZE,
+     .gain_offset = 1},
+    {.name = "LayerNorm", .norm = KVSI_QK_NORM_LAYER},
+    {.name = "LayerNorm, half rotated, gains of 1 + w",
+     .norm = KVSI_QK_NORM_LAYER,
+     .rotary = HEAD_SIZE / 2,
+     .gain_offset = 1},
+    {.name = "capped", .cap = 3},
+    {.name = "capped, sloped, normed, window of 2, dropout",
+     .cap = 3,
+     .sloped = 1,
+     .norm = KVSI_QK_NORM_HEAD,
+     .gain_offset = 1,
+     .sliding_window = 2,
+     .dropout = 0.4},
     {.name = "normed, rotated, window of 2, dropout",
-     .normed = 1,
+     .norm = KVSI_QK_NORM_HEAD,
      .rotary = HEAD_SIZE,
      .sliding_window = 2,
      .dropout = 0.4},
@@ -90,7 +110,6 @@ static void set_shifts(kvsi_attention *a, const trial *t, const shifting *s)
 typedef struct question {
     const shifting *shifting;
     kvsi_attention attention; /* without the shifts and gains */
-    int normed;
 } question;
 
 /* The shifts point into the trial's memory, which exists only now. */
@@ -100,7 +119,7 @@ static kvsi_attention attention_of(const trial *t)
     kvsi_attention a = asked->attention;
 
     set_shifts(&a, t, asked->shifting);
-    if (asked->normed) {
+    if (a.qk_norm != KVSI_QK_NORM_NONE) {
         a.q_gain = t->x[5];
         a.d_q_gain = t->d_x[5];
         a.k_gain = t->x[6];
@@ -141,6 +160,9 @@ static question ask(const shifting *s, const setting *with, real *rotations)
                        .kv_heads = KV_HEADS,
                        .head_size = HEAD_SIZE,
                        .scale = 0.5,
+                       .score_cap = with->cap,
+                       .qk_norm = with->norm,
+                       .gain_offset = with->gain_offset,
                        .rotary = with->rotary,
                        .rotations = with->rotary > 0 ? rotations : NULL,
                        .slopes = with->sloped ? slopes : NULL,
@@ -149,8 +171,7 @@ static question ask(const shifting *s, const setting *with, real *rotations)
                        .sequences = ARRAY_SIZE(ragged),
                        .spans = ragged,
                        .norm_eps = 0.01,
-                       .tokens = TOKENS},
-                      with->normed};
+                       .tokens = TOKENS}};
 }
 
 /* Clamped parameters inside and outside the range, far from its edges, where the slope jumps. */
@@ -160,6 +181,13 @@ static void set_clamped(real *numbers, size_t n)
 
     for (size_t i = 0; i < n; i++)
         numbers[i] = clamped[i % ARRAY_SIZE(clamped)];
+}
+
+static size_t gains_of(kvsi_qk_norm norm, size_t heads)
+{
+    return norm == KVSI_QK_NORM_NONE   ? 0
+           : norm == KVSI_QK_NORM_HEAD ? HEAD_SIZE
+                                       : heads * HEAD_SIZE;
 }
 
 static void check_attention(const shifting *s, const setting *with, uint64_t seed)
@@ -176,7 +204,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 .ffn = 1,
                                 .vocab = 1,
                                 .shift_params = numbers,
-                                .qk_norm = with->normed,
+                                .qk_norm = with->norm,
                                 .training = 1};
     operation o = {.outputs = TOKENS * HEADS * HEAD_SIZE,
                    .operands = {{"qkv", TOKENS * (HEADS + 2 * KV_HEADS) * HEAD_SIZE, OVERWRITES},
@@ -184,8 +212,8 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 {"k_shift", 0, ADDS},
                                 {"v_shift", 0, ADDS},
                                 {"gates", 0, OVERWRITES},
-                                {"q_gain", with->normed ? HEAD_SIZE : 0, ADDS},
-                                {"k_gain", with->normed ? HEAD_SIZE : 0, ADDS}},
+                                {"q_gain", gains_of(with->norm, HEADS), ADDS},
+                                {"k_gain", gains_of(with->norm, KV_HEADS), ADDS}},
                    .forward = attention_forward,
                    .backward = attention_backward};
     trial t = differences_start(&limits, seed);
@@ -311,6 +339,74 @@ static void channel_hard_and_data_by_hand(void **state)
     expect_shifted("data", &data,
                    (const double[]){0.25, 0.5, 2, 3, 3.5, 4.5, /* */
                                     5, 10, 25, 35, 35, 45});
+}
+
+/* ---- values worked out by hand: norms and caps ---- */
+
+/* Keys of two heads of size 2 and one token. */
+static void expect_normed(kvsi_qk_norm norm, const double *expected)
+{
+    const real qkv[] = {0, 0, 0, 0, 1, 5, -3, 1, 0, 0, 0, 0};
+    const real gains[] = {1, 3, 0, -2};
+    real k[4], v[4], out[4], logsum[2], workspace[100];
+    const kvsi_span span = {.len = 1, .k = k, .v = v, .capacity = 1};
+    const kvsi_attention a = {.heads = 2,
+                              .kv_heads = 2,
+                              .head_size = 2,
+                              .scale = 1,
+                              .qk_norm = norm,
+                              .q_gain = gains,
+                              .k_gain = gains,
+                              .gain_offset = 1,
+                              .sequences = 1,
+                              .spans = &span,
+                              .tokens = 1};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
+
+    op->attention_forward(&c, out, logsum, qkv, &a);
+    differences_expect("normed keys", k, expected, 4);
+}
+
+/* Heads (1, 5) and (-3, 1): means of squares 13, 5 and 9; means 3 and -1, deviations 2. */
+static void norms_by_hand(void **state)
+{
+    (void)state;
+    expect_normed(KVSI_QK_NORM_HEAD,
+                  (const double[]){2 / sqrt(13.0), 20 / sqrt(13.0), -6 / sqrt(5.0), 4 / sqrt(5.0)});
+    expect_normed(KVSI_QK_NORM_FULL, (const double[]){2.0 / 3, 20.0 / 3, -1, -1.0 / 3});
+    expect_normed(KVSI_QK_NORM_LAYER, (const double[]){-2, 4, -1, -1});
+}
+
+/* Keys 0 and a number whose score, 2 atanh(1/2), is capped to 1; a slope of 1/2 is subtracted from
+ * the first one after that. */
+static void caps_by_hand(void **state)
+{
+    const real slope = 0.5, qkv[] = {0, 0, 10, 4, log(3.0) / 2, 20};
+    const double first = exp(-0.5), second = exp(1.0);
+    const double expected[] = {10, (10 * first + 20 * second) / (first + second)};
+    real out[2], logsum[2], workspace[100];
+    const kvsi_span span = {.len = 2};
+    const kvsi_attention a = {.heads = 1,
+                              .kv_heads = 1,
+                              .head_size = 1,
+                              .scale = 0.5,
+                              .score_cap = 2,
+                              .slopes = &slope,
+                              .sequences = 1,
+                              .spans = &span,
+                              .tokens = 2};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
+
+    (void)state;
+    op->attention_forward(&c, out, logsum, qkv, &a);
+    differences_expect("capped", out, expected, 2);
+    differences_expect("logsum", logsum, (const double[]){0, log(first + second)}, 2);
 }
 
 /* ---- values worked out by hand: positions ---- */
@@ -441,6 +537,8 @@ int main(void)
         cmocka_unit_test(attention_gradients_match_differences),
         cmocka_unit_test(shift_by_hand),
         cmocka_unit_test(channel_hard_and_data_by_hand),
+        cmocka_unit_test(norms_by_hand),
+        cmocka_unit_test(caps_by_hand),
         cmocka_unit_test(rotation_follows_the_shift),
         cmocka_unit_test(slopes_and_window_by_hand),
         cmocka_unit_test(dropout_by_hand),

@@ -233,10 +233,16 @@ static void gradients_match_differences(void **state)
 
 /* ---- gradients of the head ---- */
 
-/* t->asked: whether the head has a matrix. */
+typedef struct head_kind {
+    int with_matrix;
+    double cap;
+} head_kind;
+
+/* t->asked: the kind of head. */
 static void call_head(trial *t, int with_gradients)
 {
-    const int *with_matrix = t->asked;
+    const head_kind *kind = t->asked;
+    const int *with_matrix = &kind->with_matrix;
     const kvsi_matrix w = {KVSI_REAL_TYPE,
                            *with_matrix ? VOCAB : DIM,
                            DIM,
@@ -258,6 +264,7 @@ static void call_head(trial *t, int with_gradients)
         .n = N,
         .d_x = with_gradients ? t->d_x[0] : NULL,
         .d_w = with_gradients && *with_matrix ? t->d_x[1] : NULL,
+        .cap = kind->cap,
     };
 
     op->head_loss(&t->c, &head);
@@ -277,17 +284,18 @@ static void head_backward(trial *t)
 static void head_gradients_match_differences(void **state)
 {
     (void)state;
-    for (int with_matrix = 0; with_matrix < 2; with_matrix++) {
+    for (int i = 0; i < 4; i++) {
+        const head_kind kind = {i % 2, i / 2 * 1.5};
         const operation o = {
             "head_loss",
             HEAD_ROWS,
-            {{"x", N * DIM, OVERWRITES}, {"w", with_matrix ? VOCAB * DIM : 0, ADDS}},
+            {{"x", N * DIM, OVERWRITES}, {"w", kind.with_matrix ? VOCAB * DIM : 0, ADDS}},
             head_forward,
             head_backward,
         };
         trial t = differences_start(&small, 100);
 
-        t.asked = &with_matrix;
+        t.asked = &kind;
         t.d_y = differences_normal(&t, HEAD_ROWS);
         for (size_t r = 0; r < HEAD_ROWS; r++)
             t.d_y[r] = 1;
@@ -427,7 +435,7 @@ static void head_by_hand(void **state)
                       .workspace_bytes = sizeof workspace};
 
     (void)state;
-    op->head_logits(&c, logits, x, &matrix, (const int32_t[]){1, 0}, 2);
+    op->head_logits(&c, logits, x, &matrix, (const int32_t[]){1, 0}, 2, 0);
     differences_expect("logits", logits,
                        (const double[]){0, log(2.0), log(5.0), 0, 7 * log(2.0), 7 * log(5.0)}, 6);
     op->head_loss(&c, &head);
@@ -440,13 +448,54 @@ static void head_by_hand(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(best_ids[i], 2 - i % 2);
 
-    op->head_logits(&c, logits, w, &none, (const int32_t[]){0, 0}, 2);
+    op->head_logits(&c, logits, w, &none, (const int32_t[]){0, 0}, 2, 0);
     differences_expect("logits without a matrix", logits,
                        (const double[]){0, log(2.0), log(5.0), 0, log(2.0), log(5.0)}, 6);
-    head =
-        (kvsi_head){w, &none, (const int32_t[]){0}, targets, 1, losses, guesses, 1, NULL, NULL, 0};
+    head = (kvsi_head){w, &none, (const int32_t[]){0}, targets, 1, losses, guesses, 1, NULL, NULL,
+                       0, 0};
     op->head_loss(&c, &head);
     differences_expect("loss without a matrix", losses, (const double[]){log(8.0)}, 1);
+}
+
+/* Logits of 0 and 2 atanh(1/2), which a cap of 2 makes 1. */
+static void capped_head_by_hand(void **state)
+{
+    const real x[] = {1}, w[] = {0, log(3.0)};
+    const kvsi_matrix matrix = {KVSI_REAL_TYPE, 2, 1, w, NULL, 0, 0, NULL, NULL};
+    const int32_t row = 0, target = 1;
+    real loss, logits[2], workspace[2], logprobs[2];
+    int32_t guess, best_ids[2];
+    const kvsi_head head = {.x = x,
+                            .w = &matrix,
+                            .rows = &row,
+                            .targets = &target,
+                            .count = 1,
+                            .row_loss = &loss,
+                            .row_guess = &guess,
+                            .n = 1,
+                            .cap = 2};
+    const kvsi_head_top best = {.x = x,
+                                .w = &matrix,
+                                .rows = &row,
+                                .count = 1,
+                                .n = 1,
+                                .top = 2,
+                                .ids = best_ids,
+                                .logprobs = logprobs,
+                                .cap = 2};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
+    const double sum = log(1 + exp(1.0));
+
+    (void)state;
+    op->head_logits(&c, logits, x, &matrix, &row, 1, 2);
+    differences_expect("capped logits", logits, (const double[]){0, 1}, 2);
+    op->head_loss(&c, &head);
+    differences_expect("their loss", &loss, (const double[]){sum - 1}, 1);
+    op->head_top(&c, &best);
+    differences_expect("the best of them", logprobs, (const double[]){1 - sum, -sum}, 2);
 }
 
 /* ---- the optimizer ---- */
@@ -536,6 +585,7 @@ int main(void)
         cmocka_unit_test(rows_by_hand),
         cmocka_unit_test(dropout_by_hand),
         cmocka_unit_test(head_by_hand),
+        cmocka_unit_test(capped_head_by_hand),
         cmocka_unit_test(adamw_matches_pytorch),
         cmocka_unit_test(clipping),
         cmocka_unit_test(squares_are_summed),

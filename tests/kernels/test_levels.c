@@ -25,6 +25,7 @@ typedef struct shape {
     double large; /* not 0: approximate size of the inputs, see the operation */
     int flat;     /* all scores are equal */
     int variant;  /* see the operation */
+    double cap;   /* of the head's logits */
     int slow;     /* products at the slow levels too, see levels.h */
 } shape;
 
@@ -36,8 +37,8 @@ static void check_shape_in(kvsi_precision precision, double tolerance, levels_op
     char what[160];
 
     snprintf(what, sizeof what,
-             "%s, n %zu, dim %zu, wide %zu, head rows %zu, large %g, flat %d, variant %d", name,
-             s->n, s->dim, s->wide, s->head_rows, s->large, s->flat, s->variant);
+             "%s, n %zu, dim %zu, wide %zu, head rows %zu, large %g, flat %d, variant %d, cap %g",
+             name, s->n, s->dim, s->wide, s->head_rows, s->large, s->flat, s->variant, s->cap);
     levels_check(&(levels_case){.call = call,
                                 .asked = s,
                                 .what = what,
@@ -608,7 +609,8 @@ static void best_tokens(run *r, const kvsi_head *h, size_t top)
                           .n = h->n,
                           .top = top,
                           .ids = ids,
-                          .logprobs = levels_hold(r, (count * top + 1) * sizeof(real))};
+                          .logprobs = levels_hold(r, (count * top + 1) * sizeof(real)),
+                          .cap = h->cap};
 
     targets = levels_hold(r, (count + 1) * sizeof *targets);
     guesses = levels_hold(r, (count + 1) * sizeof *guesses);
@@ -651,9 +653,11 @@ static void head(run *r, const void *asked)
                    .count = count,
                    .n = n,
                    .row_loss = levels_written(r, "row_loss", count),
-                   .row_guess = guesses};
+                   .row_guess = guesses,
+                   .cap = (real)s->cap};
 
-    r->c.ops->head_logits(&r->c, levels_written(r, "logits", count * w.rows), x, &w, h.rows, count);
+    r->c.ops->head_logits(&r->c, levels_written(r, "logits", count * w.rows), x, &w, h.rows, count,
+                          h.cap);
     r->c.ops->head_loss(&r->c, &h); /* without gradients */
     h.row_loss = levels_written(r, "row_loss with gradients", count);
     h.row_guess = guesses + count;
@@ -712,6 +716,9 @@ static void head_matches(void **state)
 
                 check_shape(head, &s, "head");
                 check_shape_in(KVSI_PRECISION_BF16, HEAD_TOLERANCE_BF16, head, &s, "head, bf16");
+                s.cap = 30; /* a smaller one makes some logits equal */
+                check_shape(head, &s, "head");
+                s.cap = 0;
                 if (SUPPORT_SANITIZED && s.head_rows * s.dim * s.wide > 10000000)
                     continue;
                 s.large = 100;
@@ -745,6 +752,9 @@ static void head_without_matrix_matches(void **state)
 
             s.wide = s.dim;
             check_shape(head, &s, "head without matrix");
+            s.cap = 2;
+            check_shape(head, &s, "head without matrix");
+            s.cap = 0;
             s.large = 100;
             check_shape(head, &s, "head without matrix");
         }

@@ -24,7 +24,9 @@ typedef struct shape {
     size_t window;
     size_t rotary; /* channels */
     int sloped;
-    int normed; /* RMSNorm of the heads of q and k */
+    kvsi_qk_norm norm;
+    int offset; /* gains of 1 + w */
+    double cap;
     size_t sliding_window;
     double dropout;
     scores scores;
@@ -172,7 +174,7 @@ static void give_problem(run *r, problem *p, const shape *s)
 {
     const size_t q = s->heads, kv = s->kv_heads;
     const real *gates = levels_given(r, tokens_of(s) * (q + 2 * kv));
-    const real *gains = levels_given(r, 2 * s->head_size);
+    const real *gains = levels_given(r, (q + kv) * s->head_size);
 
     p->a = (kvsi_attention){.heads = q,
                             .kv_heads = kv,
@@ -181,8 +183,11 @@ static void give_problem(run *r, problem *p, const shape *s)
                             .q_shift = given_shift(r, s, KVS_SHIFT_Q, q, gates),
                             .k_shift = given_shift(r, s, KVS_SHIFT_K, kv, gates),
                             .v_shift = given_shift(r, s, KVS_SHIFT_V, kv, gates),
-                            .q_gain = s->normed ? gains : NULL,
-                            .k_gain = s->normed ? gains + s->head_size : NULL,
+                            .score_cap = (real)s->cap,
+                            .qk_norm = s->norm,
+                            .q_gain = s->norm ? gains : NULL,
+                            .k_gain = s->norm ? gains + q * s->head_size : NULL,
+                            .gain_offset = (real)s->offset,
                             .norm_eps = 1e-3,
                             .rotary = s->rotary,
                             .rotations = s->rotary > 0 ? given_rotations(r, s) : NULL,
@@ -210,6 +215,11 @@ static void attention_forward(run *r, const void *asked)
                                 levels_written(r, "logsum", rows), p.qkv, &p.a);
 }
 
+static size_t gains_of(const shape *s, size_t heads)
+{
+    return s->norm == KVSI_QK_NORM_HEAD ? s->head_size : heads * s->head_size;
+}
+
 /* Memory for the gradients of the shifts, in the layout of their parameters.  Gradients of taps are
  * sums over d_qkv, the last output so far, whose magnitude sets their tolerance. */
 static void list_gradients(run *r, problem *p, const shape *s)
@@ -228,11 +238,11 @@ static void list_gradients(run *r, problem *p, const shape *s)
             r->outputs[r->count - 1].terms = d_qkv;
             shifts[k]->d_gates = d_gates + at[k];
         }
-    if (!s->normed)
+    if (!s->norm)
         return;
-    p->a.d_q_gain = levels_added(r, "gradient of q_gain", s->head_size);
+    p->a.d_q_gain = levels_added(r, "gradient of q_gain", gains_of(s, s->heads));
     r->outputs[r->count - 1].terms = d_qkv;
-    p->a.d_k_gain = levels_added(r, "gradient of k_gain", s->head_size);
+    p->a.d_k_gain = levels_added(r, "gradient of k_gain", gains_of(s, s->kv_heads));
     r->outputs[r->count - 1].terms = d_qkv;
 }
 
@@ -291,7 +301,7 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
                                 .ffn = 1,
                                 .vocab = 1,
                                 .shift_params = numbers_of(s),
-                                .qk_norm = s->normed,
+                                .qk_norm = s->norm,
                                 .training = !s->cached,
                                 .precision = precision},
                      .precision = precision,
@@ -301,12 +311,12 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
     snprintf(
         what, sizeof what,
         "attention, %zu/%zu heads of %zu, %zu sequences (%zu %zu %zu %zu), past %zu, shift %s %s "
-        "%zu, rotary %zu, sloped %d, normed %d, sliding window %zu, dropout %g, scores %d, "
-        "precision %d",
+        "%zu, rotary %zu, sloped %d, norm %d, offset %d, cap %g, sliding window %zu, dropout %g, "
+        "scores %d, precision %d",
         s->heads, s->kv_heads, s->head_size, s->sequences, s->lengths[0], s->lengths[1],
         s->lengths[2], s->lengths[3], s->past[0], kvsi_shift_targets_name(s->targets),
-        kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, s->normed,
-        s->sliding_window, s->dropout, s->scores, (int)precision);
+        kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, (int)s->norm, s->offset,
+        s->cap, s->sliding_window, s->dropout, s->scores, (int)precision);
     levels_check(&c);
     if (s->cached)
         return;
@@ -389,6 +399,7 @@ static void bf16_matches(void **state)
                 s.sliding_window = 40;
                 s.dropout = 0.1;
                 s.sloped = k == 0;
+                s.cap = k == 0 ? 2 : 0;
                 check_shape_in(KVSI_PRECISION_BF16, TOLERANCE_BF16, &s);
             }
 }
@@ -413,6 +424,7 @@ static void tiles_match(void **state)
         s.sliding_window = 40;
         s.dropout = 0.1;
         s.sloped = s.heads == 2; /* slopes leave few keys */
+        s.cap = s.heads == 3 ? 2 : 0;
         check_shape(&s);
         check_shape_in(KVSI_PRECISION_BF16, TOLERANCE_BF16, &s);
     }
@@ -453,9 +465,58 @@ static void variants_match(void **state)
     check_variants((shape){.heads = 4,
                            .kv_heads = 2,
                            .head_size = 24,
-                           .normed = 1,
+                           .norm = KVSI_QK_NORM_HEAD,
                            .sequences = 3,
                            .lengths = {1, 2, SUPPORT_SANITIZED ? 67 : 97}});
+}
+
+/* ---- norms and caps ---- */
+
+static void norms_match(void **state)
+{
+    static const unsigned targets[] = {0, KVS_SHIFT_K | KVS_SHIFT_V,
+                                       KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V};
+    static const kvsi_shift_form forms[] = {KVSI_SHIFT_FREE, KVSI_SHIFT_DATA};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++)
+            for (kvsi_qk_norm norm = KVSI_QK_NORM_HEAD; norm <= KVSI_QK_NORM_LAYER; norm++) {
+                shape s = usual(with_heads(lengths[i], j));
+
+                if (SUPPORT_SANITIZED && (i + j + norm) % 4 != 0)
+                    continue;
+                s.norm = norm;
+                s.targets = targets[(i + j) % ARRAY_SIZE(targets)];
+                s.form = forms[j % ARRAY_SIZE(forms)];
+                s.window = s.targets ? 1 : 0;
+                s.rotary = j % 3 == 0 ? 0 : s.head_size;
+                s.offset = (i + j) % 2;
+                check_shape(&s);
+                if (s.sequences == 1 && !is_short(&s))
+                    check_shape_in(KVSI_PRECISION_BF16, TOLERANCE_BF16, &s);
+            }
+}
+
+/* Caps that change all scores, some, and next to none. */
+static void caps_match(void **state)
+{
+    static const double caps[] = {0.3, 2, 50};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++) {
+            shape s = usual(with_heads(lengths[i], j));
+
+            if (SUPPORT_SANITIZED && (i + j) % 2 == 0)
+                continue;
+            s.cap = caps[(i + j) % ARRAY_SIZE(caps)];
+            check_shape(&s);
+            s.sliding_window = 50;
+            s.sloped = 1;
+            s.dropout = 0.3;
+            check_shape(&s);
+        }
 }
 
 /* ---- windows, slopes, dropout ---- */
@@ -542,6 +603,21 @@ static void chunks_match(void **state)
     }
 }
 
+static void chunks_with_norms_and_caps_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(chunks); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++) {
+            shape s = usual(with_heads(chunks[i], j));
+
+            s.norm = j % 2 == 0 ? KVSI_QK_NORM_FULL : KVSI_QK_NORM_LAYER;
+            s.targets |= i % 2 == 0 ? KVS_SHIFT_Q : 0;
+            s.offset = j % 3 == 0;
+            s.cap = 2;
+            check_shape(&s);
+        }
+}
+
 static void chunks_with_windows_match(void **state)
 {
     (void)state;
@@ -622,9 +698,12 @@ int main(void)
         cmocka_unit_test(bf16_matches),
         cmocka_unit_test(tiles_match),
         cmocka_unit_test(variants_match),
+        cmocka_unit_test(norms_match),
+        cmocka_unit_test(caps_match),
         cmocka_unit_test(sliding_windows_match),
         cmocka_unit_test(slopes_and_dropout_match),
         cmocka_unit_test(chunks_match),
+        cmocka_unit_test(chunks_with_norms_and_caps_match),
         cmocka_unit_test(chunks_with_windows_match),
         cmocka_unit_test(large_and_equal_scores_match),
         cmocka_unit_test(nan_is_not_hidden),

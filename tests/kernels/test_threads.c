@@ -173,15 +173,23 @@ static size_t cut_batch(kvsi_span *spans)
 
 /* Each target has another form, to cover more of them. */
 static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_form k,
-                      kvsi_shift_form v)
+                      kvsi_shift_form v, kvsi_qk_norm norm)
 {
     const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE, wide = HEADS * HEAD_SIZE;
     kvsi_span spans[SEQUENCES];
     const size_t n = cut_batch(spans);
+    const int normed = norm != KVSI_QK_NORM_NONE;
     const kvsi_attention a = {.heads = HEADS,
                               .kv_heads = KV_HEADS,
                               .head_size = HEAD_SIZE,
                               .scale = 0.2f,
+                              .score_cap = normed ? 3 : 0,
+                              .qk_norm = norm,
+                              .q_gain = normed ? take(m, HEADS * HEAD_SIZE) : NULL,
+                              .k_gain = normed ? take(m, KV_HEADS * HEAD_SIZE) : NULL,
+                              .d_q_gain = normed ? take(m, HEADS * HEAD_SIZE) : NULL,
+                              .d_k_gain = normed ? take(m, KV_HEADS * HEAD_SIZE) : NULL,
+                              .norm_eps = 1e-3,
                               .q_shift = take_shift(m, q, HEADS),
                               .k_shift = take_shift(m, k, KV_HEADS),
                               .v_shift = take_shift(m, v, KV_HEADS),
@@ -200,17 +208,27 @@ static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_
 
 static void free_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_GATE, KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP);
+    attention(c, m, KVSI_SHIFT_GATE, KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP, KVSI_QK_NORM_NONE);
 }
 
 static void channel_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD, KVSI_SHIFT_CHANNEL);
+    attention(c, m, KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD, KVSI_SHIFT_CHANNEL, KVSI_QK_NORM_NONE);
 }
 
 static void data_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA);
+    attention(c, m, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_QK_NORM_NONE);
+}
+
+static void normed_attention(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_LAYER);
+}
+
+static void attention_normed_together(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_FULL);
 }
 
 static void head(kvsi_context *c, memory *m)
@@ -227,12 +245,13 @@ static void head(kvsi_context *c, memory *m)
                          .row_guess = guesses,
                          .n = N,
                          .d_x = take(m, N * DIM),
-                         .d_w = take(m, VOCAB * DIM)};
+                         .d_w = take(m, VOCAB * DIM),
+                         .cap = 3};
 
     fill_ids(targets, HEAD_ROWS, VOCAB);
     for (size_t r = 0; r < HEAD_ROWS; r++)
         rows[r] = (int32_t)(3 * r);
-    c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS);
+    c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS, h.cap);
     c->ops->head_loss(c, &h);
     memcpy(take(m, HEAD_ROWS), guesses, sizeof guesses);
     c->ops->head_top(c, &(kvsi_head_top){.x = h.x,
@@ -242,7 +261,8 @@ static void head(kvsi_context *c, memory *m)
                                          .n = N,
                                          .top = TOP,
                                          .ids = best,
-                                         .logprobs = take(m, HEAD_ROWS * TOP)});
+                                         .logprobs = take(m, HEAD_ROWS * TOP),
+                                         .cap = h.cap});
     memcpy(take(m, HEAD_ROWS * TOP), best, sizeof best);
 }
 
@@ -278,6 +298,8 @@ static const struct {
     {"attention with taps", free_attention, 1},
     {"attention with taps a channel", channel_attention, 1},
     {"attention with gates", data_attention, 1},
+    {"attention with norms and a cap", normed_attention, 1},
+    {"attention with norms of all heads", attention_normed_together, 1},
     {"head", head, 1},
     {"optimizer", optimizer, 0},
 };
@@ -292,6 +314,7 @@ static const kvsi_limits limits = {.tokens = N,
                                    .ffn = WIDE,
                                    .vocab = VOCAB,
                                    .shift_params = HEAD_SIZE * KVSI_TAPS_MAX,
+                                   .qk_norm = KVSI_QK_NORM_FULL,
                                    .training = 1};
 
 static memory perform(const kvsi_ops *ops, kvsi_precision precision, size_t which, int threads)

@@ -274,6 +274,12 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
     kvsi_free(bias);
 }
 
+/* cap * tanh(x / cap); 0 = x stays */
+static float capped(float x, double cap)
+{
+    return cap > 0 ? (float)(cap * tanh((double)x / cap)) : x;
+}
+
 static void check_norm(const checked *k, size_t layer, const char *from, const char *to,
                        const char *llama, const char *gpt2)
 {
@@ -386,6 +392,27 @@ static void check_shift(const checked *k, size_t layer, const target *x)
     expect(k, x->shifted, layer, expected);
 }
 
+/* Multiplies a row, which begins with a head, by 1 / its deviation and by the gains, if the model
+ * has them. */
+static void normalise_rows(float *row, const checked *k, size_t layer, const target *x, size_t head,
+                           size_t count, double inverse)
+{
+    const char side = x->flag == KVS_SHIFT_Q ? 'q' : 'k';
+    const kvsi_parameter *p;
+    char name[64];
+    float *gain;
+
+    if (k->config->qk_norm == KVSI_QK_NORM_LAYER)
+        snprintf(name, sizeof name, "self_attn.%c_layernorm.norms.%zu.weight", side, head);
+    else
+        snprintf(name, sizeof name, "self_attn.%c_norm.weight", side);
+    gain = layer_tensor(k, layer, name, "no such tensor", &p);
+    assert_true(!gain == (k->config->qk_norm == KVSI_QK_NORM_NONE));
+    for (size_t i = 0; gain && i < count; i++)
+        row[i] *= (float)(inverse * ((k->config->gain_offset ? 1 : 0) + (double)gain[i]));
+    kvsi_free(gain);
+}
+
 /* Returns the shifted rows of q or k as they are rotated: normalised, if the model does so, and
  * times the scale of yarn with factor 4. */
 static float *rows_to_rotate(const checked *k, size_t layer, const target *x)
@@ -393,24 +420,24 @@ static float *rows_to_rotate(const checked *k, size_t layer, const target *x)
     const trace_activation *shifted = trace_find(k->c, x->shifted, layer);
     const size_t d = shifted->shape[2];
     const double scale = k->config->rope.scaling == KVSI_ROPE_YARN ? 0.1 * log(4) + 1 : 1;
-    const kvsi_parameter *p;
-    float *gain = layer_tensor(
-        k, layer, x->flag == KVS_SHIFT_Q ? "self_attn.q_norm.weight" : "self_attn.k_norm.weight",
-        "no such tensor", &p);
+    const size_t heads = shifted->shape[1];
+    const size_t together = k->config->qk_norm == KVSI_QK_NORM_FULL ? heads * d : d;
     float *rows = numbers(shifted->count);
 
-    for (size_t r = 0; r < shifted->count; r += d) {
-        double squares = 0;
+    for (size_t r = 0; r < shifted->count; r += together) {
+        const size_t head = r / d % heads;
+        double mean = 0, squares = 0;
 
-        for (size_t i = 0; i < d; i++)
-            squares += pow((double)shifted->values[r + i], 2);
-        for (size_t i = 0; i < d; i++)
-            rows[r + i] =
-                (float)(scale * (double)shifted->values[r + i] *
-                        (gain ? (double)gain[i] / sqrt(squares / (double)d + k->config->norm_eps)
-                              : 1));
+        for (size_t i = r; i < r + together; i++)
+            mean += k->config->qk_norm == KVSI_QK_NORM_LAYER ? (double)shifted->values[i] : 0;
+        mean /= (double)together;
+        for (size_t i = r; i < r + together; i++)
+            squares += pow((double)shifted->values[i] - mean, 2);
+        for (size_t i = r; i < r + together; i++)
+            rows[i] = (float)(scale * ((double)shifted->values[i] - mean));
+        normalise_rows(rows + r, k, layer, x, head, together,
+                       1 / sqrt(squares / (double)together + k->config->norm_eps));
     }
-    kvsi_free(gain);
     return rows;
 }
 
@@ -420,7 +447,8 @@ static void check_rotation(const checked *k, size_t layer, const target *x)
 {
     const size_t rotary = kvsi_layer_shape_of(k->config, layer).rotary;
     const trace_activation *rotated = x->rotated ? trace_find(k->c, x->rotated, layer) : NULL;
-    const int is_exact = !k->config->qk_norm && k->config->rope.scaling != KVSI_ROPE_YARN;
+    const int is_exact =
+        k->config->qk_norm == KVSI_QK_NORM_NONE && k->config->rope.scaling != KVSI_ROPE_YARN;
     const double limit = is_exact ? 0 : 1e-5;
     double moved = 0;
     float *rows;
@@ -434,13 +462,19 @@ static void check_rotation(const checked *k, size_t layer, const target *x)
         const float *before = rows + r * d, *after = rotated->values + r * d;
         double squares = 0, others = 0;
 
-        for (size_t i = 0; i < d; i++) {
+        for (size_t i = 0; i < d; i++)
             squares += (double)before[i] * (double)before[i];
+        for (size_t i = 0; i < d; i++) {
+            /* LayerNorm subtracts a mean, so what is left may be small. */
+            const int layer = k->config->qk_norm == KVSI_QK_NORM_LAYER;
+            const double size = layer ? sqrt(squares / (double)d) : fabs((double)before[i]);
+
             others += (double)after[i] * (double)after[i];
             moved = fmax(moved, fabs((double)before[i] - (double)after[i]));
-            if (r < rotated->shape[1] || i >= rotary)
-                assert_true(fabs((double)before[i] - (double)after[i]) <=
-                            limit * fabs((double)before[i]));
+            if ((r < rotated->shape[1] || i >= rotary) &&
+                !(fabs((double)before[i] - (double)after[i]) <= limit * size))
+                fail_msg("%s: '%s' has %g in channel %zu of row %zu, expected %g", k->what,
+                         rotated->name, (double)after[i], i, r, (double)before[i]);
         }
         if (!(fabs(sqrt(squares) - sqrt(others)) <= 1e-6 * sqrt(squares)))
             fail_msg("%s: a row of '%s' had length %g and has %g", k->what, rotated->name,
@@ -475,7 +509,7 @@ static void check_own_scores(const checked *k, size_t layer)
                 sum += (double)q[(t * s.heads + h) * d + i] *
                        (double)keys[(t * s.kv_heads + h / group) * d + i];
             found[h * tokens + t] = scores[(h * tokens + t) * tokens + t];
-            expected[h * tokens + t] = (float)(sum / sqrt((double)d));
+            expected[h * tokens + t] = capped((float)(sum / sqrt((double)d)), k->config->score_cap);
         }
     support_expect_close(found, expected, s.heads * tokens, k->limit, "%s: own scores of layer %zu",
                          k->what, layer);
@@ -721,7 +755,11 @@ static void check_head(const checked *k)
     if (c->head == KVSI_HEAD_LINEAR) {
         float *w = tensor_of(k->model, c->tied ? embed : "lm_head.weight", &p);
 
-        expect(k, "logits", 0, linear(x, p, w, NULL, 0, c->vocab));
+        float *logits = linear(x, p, w, NULL, 0, c->vocab);
+
+        for (size_t i = 0; i < tokens * c->vocab; i++)
+            logits[i] = capped(logits[i], c->logit_cap);
+        expect(k, "logits", 0, logits);
         kvsi_free(w);
     }
 }

@@ -26,6 +26,8 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
 #define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
 
+#define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
+
 static const variant variants[] = {
     {"none", {.kv_heads = 4}},
     {"kv", {SHIFT(KV, FREE, 1)}},
@@ -72,8 +74,18 @@ static const variant variants[] = {
     {"biases", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1}},
     {"bias of q, k and v", {SHIFT(QKV, FREE, 2), .qkv_bias = 1}},
     {"yarn", {SHIFT(KV, FREE, 1), YARN}},
-    {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qk_norm = 1}},
-    {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .qk_norm = 1}},
+    {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(HEAD)}},
+    {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(HEAD)}},
+    {"norms of q and k together", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(FULL)}},
+    {"norms of q and k together, data",
+     {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(FULL), .qkv_bias = 1}},
+    {"LayerNorm of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(LAYER)}},
+    {"LayerNorm of q and k, channel",
+     {SHIFT(QKV, CHANNEL, 2), SECOND_LAYER_SLIDES, QK_NORM(LAYER), .rotary_fraction = 0.5}},
+    {"capped scores", {SHIFT(KV, FREE, 1), .kv_heads = 2, .score_cap = 0.5}},
+    {"capped scores, alibi", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, ALIBI, .score_cap = 0.5}},
+    {"capped logits", {SHIFT(KV, FREE, 1), .logit_cap = 0.3, .logit_divisor = 0.45}},
+    {"capped logits without a head", {SHIFT(KV, FREE, 1), .head = KVSI_HEAD_NONE, .logit_cap = 2}},
     {"multipliers",
      {SHIFT(KV, FREE, 1), .embedding_scale = 3, .residual_scale = 0.4, .logit_divisor = 0.45}},
     {"norm of the embeddings", {SHIFT(KV, FREE, 1), .embedding_norm = 1, .embedding_scale = 3}},
@@ -85,7 +97,7 @@ static const variant variants[] = {
      {SHIFT(KV, FREE, 1), .norm_place = KVSI_NORM_AFTER, .no_residual = 1}},
     {"norms after, no MLP", {SHIFT(KV, FREE, 1), .norm_place = KVSI_NORM_AFTER, .no_mlp = 1}},
     {"norms before and after, 1 + gain",
-     {SHIFT(KV, FREE, 1), .norm_place = KVSI_NORM_BOTH, .gain_offset = 1, .qk_norm = 1,
+     {SHIFT(KV, FREE, 1), .norm_place = KVSI_NORM_BOTH, .gain_offset = 1, QK_NORM(HEAD),
       .embedding_norm = 1}},
     {"norms before and after, dropout",
      {SHIFT(KV, DATA, 1), DROPOUT, .norm_place = KVSI_NORM_BOTH, .residual_scale = 0.7,

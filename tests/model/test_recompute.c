@@ -34,6 +34,14 @@ static kvs_model_config with_embedding_norm(kvs_model_config c)
     return c;
 }
 
+static kvs_model_config with_caps(kvs_model_config c)
+{
+    c.qk_norm = KVSI_QK_NORM_FULL;
+    c.score_cap = 0.5;
+    c.logit_cap = 2;
+    return c;
+}
+
 static kvs_data *make_task(void)
 {
     kvsi_induction_config c;
@@ -93,6 +101,7 @@ static void same_bits_from_less_memory(void **state)
         config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 1),
         config_of(KVSI_BODY_GPT2, KVSI_SHIFT_FREE, 0),
         with_embedding_norm(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
+        with_caps(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
     };
     kvs_runtime *rt;
     kvs_data *task = make_task();

@@ -249,11 +249,39 @@ typedef struct first_layer {
     const kvs_model_config *config;
     kvsi_layer_shape shape;
     float *embed, *embed_gain, *embed_bias, *positions, *gain, *norm_bias;
-    float *q, *k, *v;                         /* Llama: [rows, DIM] each */
-    float *qkv, *biases;                      /* GPT-2: [DIM, qkv_width] and [qkv_width] */
-    float *q_bias, *k_bias, *v_bias, *k_norm; /* Llama */
+    float *q, *k, *v;                /* Llama: [rows, DIM] each */
+    float *qkv, *biases;             /* GPT-2: [DIM, qkv_width] and [qkv_width] */
+    float *q_bias, *k_bias, *v_bias; /* Llama */
+    float *k_norm;                   /* [kv_heads, head_size], as their norm uses them */
     float *k_shift, *v_shift;
 } first_layer;
+
+/* The gains of all key heads; NULL = there is no norm. */
+static float *key_gains(const kvs_model *model)
+{
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(&model->config, 0);
+    const size_t d = shape.head_size;
+    float *gains = kvsi_alloc(shape.kv_heads * d, sizeof *gains);
+
+    assert_non_null(gains);
+    for (size_t h = 0; h < shape.kv_heads; h++) {
+        const int layer = model->config.qk_norm == KVSI_QK_NORM_LAYER;
+        const int full = model->config.qk_norm == KVSI_QK_NORM_FULL;
+        char name[80] = "model.layers.0.self_attn.k_norm.weight";
+        float *part;
+
+        if (layer)
+            snprintf(name, sizeof name, "model.layers.0.self_attn.k_layernorm.norms.%zu.weight", h);
+        part = tensor(model, name);
+        if (!part) {
+            kvsi_free(gains);
+            return NULL;
+        }
+        memcpy(gains + h * d, part + (full ? h * d : 0), d * sizeof *gains);
+        kvsi_free(part);
+    }
+    return gains;
+}
 
 static void open_layer(first_layer *l, const kvs_model *model)
 {
@@ -279,7 +307,7 @@ static void open_layer(first_layer *l, const kvs_model *model)
         .q_bias = tensor(model, "model.layers.0.self_attn.q_proj.bias"),
         .k_bias = tensor(model, "model.layers.0.self_attn.k_proj.bias"),
         .v_bias = tensor(model, "model.layers.0.self_attn.v_proj.bias"),
-        .k_norm = tensor(model, "model.layers.0.self_attn.k_norm.weight"),
+        .k_norm = key_gains(model),
         .k_shift = tensor(model, gpt2 ? "transformer.h.0.attn.k_shift"
                                       : "model.layers.0.self_attn.k_shift"),
         .v_shift = tensor(model, gpt2 ? "transformer.h.0.attn.v_shift"
@@ -393,19 +421,27 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
         out[i] = (real)(1 - 1 / (1 + exp(-logit)));
 }
 
-/* RMSNorm of one head, if the layer has it, and the scale of rotated vectors. */
+/* The norm of a key, if the layer has one, and the scale of rotated vectors. */
 static void finish_key(real *row, const first_layer *l)
 {
-    const size_t size = l->shape.head_size;
+    const size_t size = l->shape.head_size, all = l->shape.kv_heads * size;
+    const size_t together = l->config->qk_norm == KVSI_QK_NORM_FULL ? all : size;
     const double yarn = 0.1 * log(4) + 1; /* factor 4 */
-    double squares = 0;
+    const double offset = l->config->gain_offset ? 1 : 0;
 
-    for (size_t i = 0; i < size; i++)
-        squares += (double)row[i] * (double)row[i];
-    for (size_t i = 0; l->k_norm && i < size; i++)
-        row[i] = (real)((double)row[i] / sqrt(squares / (double)size + l->config->norm_eps) *
-                        (double)l->k_norm[i]);
-    for (size_t i = 0; l->config->rope.scaling == KVSI_ROPE_YARN && i < size; i++)
+    for (size_t from = 0; l->k_norm && from < all; from += together) {
+        double mean = 0, squares = 0;
+
+        for (size_t i = from; i < from + together; i++)
+            mean += l->config->qk_norm == KVSI_QK_NORM_LAYER ? (double)row[i] / (double)size : 0;
+        for (size_t i = from; i < from + together; i++)
+            squares += ((double)row[i] - mean) * ((double)row[i] - mean);
+        for (size_t i = from; i < from + together; i++)
+            row[i] = (real)(((double)row[i] - mean) /
+                            sqrt(squares / (double)together + l->config->norm_eps) *
+                            (offset + (double)l->k_norm[i]));
+    }
+    for (size_t i = 0; l->config->rope.scaling == KVSI_ROPE_YARN && i < all; i++)
         row[i] = (real)((double)row[i] * yarn);
 }
 
@@ -427,8 +463,10 @@ static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_s
             current_taps(taps, l, target == 'k' ? l->k_shift : l->v_shift, h, x);
         for (size_t i = 0; shifted && i < size; i++)
             expected[h * size + i] *= taps[i];
-        if (target == 'k')
-            finish_key(expected + h * size, l);
+    }
+    if (target == 'k')
+        finish_key(expected, l);
+    for (size_t h = 0; h < l->shape.kv_heads; h++) {
         c.ops->download(&c, found, cache + h * span->capacity * size, size * sizeof *found);
         c.ops->sync(&c);
         support_expect_close(found, expected + h * size, size, LIMIT, "%s: first %c of head %zu",

@@ -10,6 +10,7 @@
 #include "kernels/cpu/attention.h"
 
 #include "kernels/cpu/attention_few.h"
+#include "kernels/cpu/attention_full_norm.h"
 #include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/tile.h"
@@ -23,16 +24,16 @@
 static size_t scratch_size(const unit *u, size_t head_size)
 {
     const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 3 * head_size * KEYS + 2 * ROWS * KEYS +
-                          ROWS * whole_channels(head_size) + 2 * ROWS + KEYS;
+                          ROWS * whole_channels(head_size) + 2 * ROWS + 2 * KEYS;
 
     return (floats + 15) / 16 * 16 + LEVEL(attention_packed_scratch)(u, head_size) / sizeof(float);
 }
 
 /* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
-    size_t scratch, taps, q, k, v, forward_end;
+    size_t scratch, taps, q, k, v, row_sums, inverses, forward_end;
     size_t k_by_key, k_by_channel, v_by_key, v_by_channel, d_params, d_gains, d_q, d_k, d_v, d_out,
-        delta, logsum, end;
+        delta, logsum, pulls, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -45,9 +46,10 @@ static size_t take(size_t *used, size_t floats)
 
 /* `u` is the unit for packed operands, or NULL. */
 static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, size_t params, int normed, int threads)
+                      size_t head_size, size_t params, kvsi_qk_norm norm, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
+    const size_t together = norm == KVSI_QK_NORM_FULL ? tokens : 0;
     const size_t packed = u ? packed_tiles(tokens, kv_heads) * packed_tile_bytes(u, head_size) : 0;
     size_t used = 0;
     plan p;
@@ -57,19 +59,23 @@ static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t hea
     p.q = take(&used, q);
     p.k = take(&used, k);
     p.v = take(&used, k);
+    p.row_sums = take(&used, 2 * together * (heads + kv_heads));
+    p.inverses = take(&used, 2 * together);
     p.forward_end = used;
     p.k_by_key = take(&used, packed / sizeof(float));
     p.k_by_channel = take(&used, packed / sizeof(float));
     p.v_by_key = take(&used, packed / sizeof(float));
     p.v_by_channel = take(&used, packed / sizeof(float));
     p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
-    p.d_gains = take(&used, normed ? 2 * sequences * (heads + 2 * kv_heads) * head_size : 0);
+    p.d_gains = take(
+        &used, norm != KVSI_QK_NORM_NONE ? 2 * sequences * (heads + 2 * kv_heads) * head_size : 0);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
     p.d_v = take(&used, k);
     p.d_out = take(&used, q);
     p.delta = take(&used, tokens * heads);
     p.logsum = take(&used, tokens * heads);
+    p.pulls = take(&used, 2 * together);
     p.end = used;
     return p;
 }
@@ -97,7 +103,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
     const size_t params = kvsi_shift_params(a);
     const unit *u = a->training ? packed_unit(c) : NULL;
     const plan p = make_plan(u, a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size,
-                             params, a->q_gain || a->k_gain, c->threads);
+                             params, a->qk_norm, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -114,6 +120,9 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .d_params = (double *)(base + p.d_params),
         .params = params,
         .d_gains = (double *)(base + p.d_gains),
+        .row_sums = (double *)(base + p.row_sums),
+        .inverses = base + p.inverses,
+        .pulls = base + p.pulls,
         .scratch = base + p.scratch,
         .unit = u,
         .k_by_key = (unsigned char *)(base + p.k_by_key),
@@ -140,6 +149,7 @@ scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
     s.top = s.out + ROWS * whole_channels(head_size);
     s.sum = s.top + ROWS;
     s.keep = s.sum + ROWS;
+    s.cap_slopes = s.keep + KEYS;
     s.packed = (unsigned char *)(at + scratch_size(u, head_size)) -
                LEVEL(attention_packed_scratch)(u, head_size);
     return s;
@@ -208,8 +218,12 @@ shift_rotation LEVEL(attention_target)(const work *w, const kvsi_attention *a, u
                                        const kvsi_span *span, size_t head, const float *qkv)
 {
     const float *taps = w->taps + slot_of(a, target, head) * KVSI_TAPS_MAX * a->head_size;
+    const size_t row = (target == KVS_SHIFT_K ? a->tokens : 0) + span->start;
+    shift_rotation m = LEVEL(shift_rotation_of)(a, target, span, head, qkv, taps);
 
-    return LEVEL(shift_rotation_of)(a, target, span, head, qkv, taps);
+    m.inverses = w->inverses + row;
+    m.pulls = w->pulls + row;
+    return m;
 }
 
 /* Computes the chunk's rows of k^ or v^, in the cache or in `fresh`. */
@@ -306,7 +320,7 @@ static void softmax_tile(const scratch *s, const head_view *h, size_t row, size_
         float *scores = s->scores + i * KEYS, factor;
         float *out = s->out + i * whole_channels(h->head_size);
 
-        finish_scores(scores, h, row + i, key, n, whole_vectors(n));
+        finish_scores(scores, NULL, h, row + i, key, n, whole_vectors(n));
         factor = softmax_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
         for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
             out[j] *= factor;
@@ -393,6 +407,8 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
     size_t most = 0;
 
     LEVEL(make_taps)(w.taps, a);
+    if (a->qk_norm == KVSI_QK_NORM_FULL)
+        LEVEL(full_norm_forward)(c, &w, qkv, a);
     KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         prepare_head(&w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
     }

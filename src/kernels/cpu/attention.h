@@ -32,6 +32,9 @@ typedef struct work {
     double *d_params;              /* [sequences, heads + 2 kv_heads, params] */
     size_t params;                 /* most parameters per head */
     double *d_gains;               /* [sequences, heads + 2 kv_heads, head_size] with a norm */
+    double *row_sums;              /* [heads + kv_heads, tokens]; this and what follows only with
+                                      KVSI_QK_NORM_FULL, see attention_full_norm.h */
+    float *inverses, *pulls;       /* [2, tokens]: of q, then of k */
     float *scratch;                /* of all threads */
     const unit *unit;              /* for packed operands; NULL = vectors of float32 */
     unsigned char *k_by_key, *k_by_channel, *v_by_key, *v_by_channel; /* attention_packed.h */
@@ -49,6 +52,7 @@ typedef struct scratch {
     float *out;               /* [ROWS, whole_channels(head_size)] */
     float *top, *sum;         /* [ROWS] */
     float *keep;              /* [KEYS]: one row's dropout factors */
+    float *cap_slopes;        /* [KEYS]: one row's derivatives of capped scores */
     unsigned char *packed;    /* LEVEL(attention_packed_scratch) bytes */
 } scratch;
 
@@ -149,20 +153,39 @@ static inline size_t whole_vectors(size_t n)
 /* The scale, if finish_scores leaves it to the exponential, where it costs nothing. */
 static inline float late_scale(const head_view *h)
 {
-    return h->a->slopes ? 1.0f : h->a->scale;
+    return h->a->slopes || h->a->score_cap > 0 ? 1.0f : h->a->scale;
 }
 
-/* Turns row r's products with n keys from `key` on into scores, except for late_scale: subtracts
- * slope * distance, sets masked keys and the padding to -infinity. */
-static inline void finish_scores(float *scores, const head_view *h, size_t r, size_t key, size_t n,
-                                 size_t padded)
+/* Products become capped scores, and slopes[padded], unless it is NULL, their derivatives by what
+ * was capped. */
+static inline void cap_scores(float *scores, float *slopes, const kvsi_attention *a, size_t padded)
+{
+    const float cap = a->score_cap, factor = a->scale / cap;
+
+    for (size_t j = 0; j < padded; j += VEC) {
+        const vec t = vec_tanh(vec_load(scores + j) * factor);
+
+        vec_store(scores + j, cap * t);
+        if (slopes)
+            vec_store(slopes + j, 1.0f - t * t);
+    }
+}
+
+/* Turns row r's products with n keys from `key` on into scores, except for late_scale: caps them,
+ * subtracts slope * distance, sets masked keys and the padding to -infinity.  `cap_slopes` is for
+ * cap_scores, if there is a cap. */
+static inline void finish_scores(float *scores, float *cap_slopes, const head_view *h, size_t r,
+                                 size_t key, size_t n, size_t padded)
 {
     const size_t first = first_key(h, r), next = last_key(h, r) + 1;
     const size_t from = first <= key ? 0 : first - key < n ? first - key : n;
     const size_t to = next <= key ? 0 : next - key < n ? next - key : n;
 
+    if (h->a->score_cap > 0)
+        cap_scores(scores, cap_slopes, h->a, padded);
     if (h->a->slopes) {
-        const float slope = h->a->slopes[head_of_row(h, r)], scale = h->a->scale;
+        const float slope = h->a->slopes[head_of_row(h, r)];
+        const float scale = h->a->score_cap > 0 ? 1.0f : h->a->scale;
         const float distance = (float)last_key(h, r) - (float)key;
         for (size_t j = 0; j < padded; j++)
             scores[j] = scores[j] * scale - slope * (distance - (float)j);

@@ -1,5 +1,6 @@
 /* Causal attention, backward. The probabilities are recomputed from q^, k^ and the log-sums.
  * Work is split into KV heads of sequences. */
+#include "kernels/cpu/attention_full_norm.h"
 #include "kernels/cpu/attention_packed.h"
 #include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
@@ -46,9 +47,12 @@ void LEVEL(attention_probabilities)(const work *w, const scratch *s, const head_
 
         if (keep)
             keep_factors(keep, h, row + i, key, n);
-        finish_scores(s->scores + i * KEYS, h, row + i, key, n, padded);
+        finish_scores(s->scores + i * KEYS, s->cap_slopes, h, row + i, key, n, padded);
         probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, late_scale(h),
                         h->a->scale, w->logsum[first + i], w->delta[first + i]);
+        for (size_t j = 0; h->a->score_cap > 0 && j < padded; j += VEC)
+            vec_store(s->d_scores + i * KEYS + j,
+                      vec_load(s->d_scores + i * KEYS + j) * vec_load(s->cap_slopes + j));
     }
 }
 
@@ -155,34 +159,47 @@ static void reduce_params(const work *w, const kvsi_attention *a, kvsi_target ta
         }
 }
 
-/* Sums the gradient of one target's gain over sequences and heads, in order. */
+/* Sums the gradients of one target's gains over sequences and the heads that share them, in
+ * order. */
 static void reduce_gains(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
 {
-    const size_t slots = a->heads + 2 * a->kv_heads;
+    const size_t slots = a->heads + 2 * a->kv_heads, d = a->head_size;
+    const size_t shared = target.gain_stride == 0 ? target.heads : 1;
 
-    for (size_t i = 0; target.gain && i < a->head_size; i++) {
-        double sum = 0;
+    for (size_t first = 0; target.gain && first < target.heads; first += shared)
+        for (size_t i = 0; i < d; i++) {
+            double sum = 0;
 
-        for (size_t s = 0; s < a->sequences; s++)
-            for (size_t head = 0; head < target.heads; head++)
-                sum += w->d_gains[(s * slots + slot + head) * a->head_size + i];
-        target.d_gain[i] += (float)sum;
-    }
+            for (size_t s = 0; s < a->sequences; s++)
+                for (size_t head = first; head < first + shared; head++)
+                    sum += w->d_gains[(s * slots + slot + head) * d + i];
+            target.d_gain[first * target.gain_stride + i] += (float)sum;
+        }
 }
 
 void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out, const float *out,
                                const float *logsum, const float *qkv, const kvsi_attention *a)
 {
     const work w = LEVEL(attention_work)(c, a);
+    const int together = a->qk_norm == KVSI_QK_NORM_FULL;
 
     LEVEL(make_taps)(w.taps, a);
+    if (together)
+        LEVEL(full_norm_forward)(c, &w, qkv, a);
     KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         const size_t s = i / a->kv_heads, kv_head = i % a->kv_heads;
 
         LEVEL(attention_shift_rotate)(&w, qkv, a, &a->spans[s], kv_head);
         gather_rows(&w, d_out, out, logsum, a, &a->spans[s], kv_head);
         backward_head(&w, a, &a->spans[s], kv_head);
-        shift_head_backward(&w, d_qkv, qkv, a, s, kv_head);
+        if (!together)
+            shift_head_backward(&w, d_qkv, qkv, a, s, kv_head);
+    }
+    if (together) {
+        LEVEL(full_norm_backward)(c, &w, qkv, a);
+        KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
+            shift_head_backward(&w, d_qkv, qkv, a, i / a->kv_heads, i % a->kv_heads);
+        }
     }
     reduce_params(&w, a, kvsi_target_q(a), 0);
     reduce_params(&w, a, kvsi_target_k(a), a->heads);

@@ -51,8 +51,21 @@ static void project(kvsi_context *c, float *logits, const float *x, const kvsi_m
         memcpy(logits, x, n * w->cols * sizeof *logits);
 }
 
+/* x[n] becomes cap * tanh(x / cap); 0 = it stays */
+static void cap_row(float *x, size_t n, float cap)
+{
+    size_t i = 0;
+
+    if (cap == 0)
+        return;
+    for (; i + VEC <= n; i += VEC)
+        vec_store(x + i, cap * vec_tanh(vec_load(x + i) / cap));
+    for (; i < n; i++)
+        x[i] = cap * vec_tanh(vec_all(x[i] / cap))[0];
+}
+
 void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w,
-                        const int32_t *rows, size_t count)
+                        const int32_t *rows, size_t count, float cap)
 {
     float *packed = (float *)c->workspace;
     const size_t chunk = chunk_rows(count, w->rows);
@@ -62,6 +75,9 @@ void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kv
 
         gather(packed, x, rows + at, now, w->cols);
         project(c, logits + at * w->rows, packed, w, now, 0);
+    }
+    KVSI_PARALLEL_PIECES(c->threads, r, cap > 0 ? count : 0) {
+        cap_row(logits + r * w->rows, w->rows, cap);
     }
 }
 
@@ -103,23 +119,50 @@ static float loss_of(float answer, float top, double sum)
     return (float)((double)top - (double)answer + log(sum));
 }
 
-/* Loss of one row; its logits become their own gradient, softmax - onehot. */
-static float loss_row(float *logits, size_t vocab, size_t target, int32_t *guess, int gradient)
+/* The derivative of cap * tanh(x / cap) where that is y. */
+INLINE vec cap_slope(vec y, float cap)
 {
-    const size_t best = argmax(logits, vocab);
-    const float top = logits[best], answer = logits[target];
-    const double sum = sum_exp(logits, vocab, top);
-    const float inverse = (float)(1.0 / sum);
+    const vec t = y / cap;
+
+    return 1.0f - t * t;
+}
+
+/* Logits become softmax - onehot, times their own derivative if they were capped. */
+static void gradient_row(float *logits, size_t vocab, size_t target, float top, float inverse,
+                         float cap)
+{
+    const float answer = logits[target];
     size_t i = 0;
 
-    *guess = (int32_t)best;
-    if (gradient) {
-        for (; i + VEC <= vocab; i += VEC)
-            vec_store(logits + i, vec_exp(vec_load(logits + i) - top) * inverse);
-        for (; i < vocab; i++)
-            logits[i] = exp_one(logits[i] - top) * inverse;
-        logits[target] -= 1.0f;
+    for (; cap > 0 && i + VEC <= vocab; i += VEC) {
+        const vec y = vec_load(logits + i);
+        vec_store(logits + i, vec_exp(y - top) * inverse * cap_slope(y, cap));
     }
+    for (; cap > 0 && i < vocab; i++)
+        logits[i] = exp_one(logits[i] - top) * inverse * cap_slope(vec_all(logits[i]), cap)[0];
+    for (; i + VEC <= vocab; i += VEC)
+        vec_store(logits + i, vec_exp(vec_load(logits + i) - top) * inverse);
+    for (; i < vocab; i++)
+        logits[i] = exp_one(logits[i] - top) * inverse;
+    logits[target] -= cap > 0 ? cap_slope(vec_all(answer), cap)[0] : 1.0f;
+}
+
+/* Loss of one row; its logits become the gradient of what was capped. */
+static float loss_row(float *logits, size_t vocab, size_t target, int32_t *guess, int gradient,
+                      float cap)
+{
+    size_t best;
+    float top, answer;
+    double sum;
+
+    cap_row(logits, vocab, cap);
+    best = argmax(logits, vocab);
+    top = logits[best];
+    answer = logits[target];
+    sum = sum_exp(logits, vocab, top);
+    *guess = (int32_t)best;
+    if (gradient)
+        gradient_row(logits, vocab, target, top, (float)(1.0 / sum), cap);
     return loss_of(answer, top, sum);
 }
 
@@ -132,7 +175,7 @@ static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t ro
     project(c, logits, x, h->w, rows, h->many);
     KVSI_PARALLEL_PIECES(c->threads, r, rows) {
         h->row_loss[at + r] = loss_row(logits + r * vocab, vocab, (size_t)h->targets[at + r],
-                                       &h->row_guess[at + r], h->d_x != NULL);
+                                       &h->row_guess[at + r], h->d_x != NULL, h->cap);
     }
     if (!h->d_x)
         return;
@@ -156,10 +199,12 @@ void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head)
 }
 
 /* Finds the best tokens of one row and their log-probabilities. */
-static void top_row(int32_t *ids, float *logprobs, size_t top, const float *logits, size_t vocab)
+static void top_row(int32_t *ids, float *logprobs, size_t top, float *logits, size_t vocab,
+                    float cap)
 {
     double sum;
 
+    cap_row(logits, vocab, cap);
     kvsi_top_ids(ids, top, logits, vocab);
     sum = sum_exp(logits, vocab, logits[ids[0]]);
     for (size_t i = 0; i < top; i++)
@@ -179,7 +224,7 @@ void LEVEL(head_top)(kvsi_context *c, const kvsi_head_top *head)
         project(c, logits, x, head->w, rows, head->many);
         KVSI_PARALLEL_PIECES(c->threads, r, rows) {
             top_row(head->ids + (at + r) * top, head->logprobs + (at + r) * top, top,
-                    logits + r * vocab, vocab);
+                    logits + r * vocab, vocab, head->cap);
         }
     }
 }

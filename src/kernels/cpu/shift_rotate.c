@@ -36,7 +36,9 @@ shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target
         .raw_stride = width,
         .tail = tail ? tail + column : NULL,
         .tail_stride = t.heads * a->head_size,
-        .gain = t.gain,
+        .gain = t.gain ? t.gain + head * t.gain_stride : NULL,
+        .norm = t.gain ? a->qk_norm : KVSI_QK_NORM_NONE,
+        .gain_offset = a->gain_offset,
         .eps = a->norm_eps,
         .rotations = rotates ? a->rotations + span->past * a->rotary : NULL,
         .rotary = rotates ? a->rotary : 0,
@@ -176,19 +178,57 @@ static void shift_row(float *row, const shift_rotation *m, size_t t)
             add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
-static float inverse_rms(const float *x, const shift_rotation *m)
-{
-    const double squares = (double)dot(x, x, m->head_size);
+/* What the norm subtracts from a row, and 1 / what it divides by. */
+typedef struct moments {
+    float mean, inverse;
+} moments;
 
-    return (float)(1.0 / sqrt(squares / (double)m->head_size + m->eps));
+static float mean_of(const float *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i];
+    return (float)(sum / (double)n);
 }
 
-static void normalise_row(float *row, const shift_rotation *m)
+static double squares_about(const float *x, float mean, size_t n)
 {
-    const float inverse = inverse_rms(row, m);
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)(x[i] - mean) * (double)(x[i] - mean);
+    return sum;
+}
+
+/* Those of row t, which is x. */
+static moments moments_of(const float *x, const shift_rotation *m, size_t t)
+{
+    const size_t n = m->head_size;
+    const int layer = m->norm == KVSI_QK_NORM_LAYER;
+    const float mean = layer ? mean_of(x, n) : 0.0f;
+    double squares;
+
+    if (m->norm == KVSI_QK_NORM_FULL)
+        return (moments){0.0f, m->inverses[t]};
+    squares = layer ? squares_about(x, mean, n) : (double)dot(x, x, n);
+    return (moments){mean, (float)(1.0 / sqrt(squares / (double)n + m->eps))};
+}
+
+static void normalise_row(float *row, const shift_rotation *m, size_t t)
+{
+    const moments about = moments_of(row, m, t);
 
     for (size_t i = 0; i < m->head_size; i++)
-        row[i] = row[i] * inverse * m->gain[i];
+        row[i] = (row[i] - about.mean) * about.inverse * (m->gain_offset + m->gain[i]);
+}
+
+void LEVEL(row_squares)(double *sums, float *rows, const shift_rotation *m)
+{
+    for (size_t t = 0; t < m->len; t++) {
+        shift_row(rows, m, t);
+        sums[t] = (double)dot(rows, rows, m->head_size);
+    }
 }
 
 /* ---- windows 0 and 1: two vectors of channels through all rows, so that every row is read once
@@ -294,7 +334,7 @@ void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
     for (size_t t = 0; !is_paired(m) && t < m->len; t++) {
         shift_row(out + t * stride, m, t);
         if (m->gain)
-            normalise_row(out + t * stride, m);
+            normalise_row(out + t * stride, m, t);
         if (m->rotary > 0)
             rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
     }
@@ -427,19 +467,49 @@ static void shift_any_backward(float *row, float *sums, float *d_gate, const flo
             add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
 }
 
-/* u becomes the gradient of the shifted row x: with z = x r, r = 1 / rms and g = u gain, it is
- * (g - z mean(g z)) r. */
-static void norm_row_backward(float *u, double *d_gain, const float *x, const shift_rotation *m)
+/* sum_i u[i] * (gain_offset + gain[i]) * (x[i] - mean) */
+static float pull_of(const float *u, const float *x, float mean, const shift_rotation *m)
 {
-    const float r = inverse_rms(x, m);
-    float sum = 0, pull;
+    float sum = 0;
 
     for (size_t i = 0; i < m->head_size; i++)
-        sum += u[i] * m->gain[i] * x[i];
-    pull = r * r * r * sum / (float)m->head_size;
+        sum += u[i] * (m->gain_offset + m->gain[i]) * (x[i] - mean);
+    return sum;
+}
+
+void LEVEL(row_pulls)(double *sums, float *rows, const float *d_shifted, size_t stride,
+                      const shift_rotation *m)
+{
+    float *u = rows + m->head_size;
+
+    for (size_t t = 0; t < m->len; t++) {
+        memcpy(u, d_shifted + t * stride, m->head_size * sizeof *u);
+        if (m->rotary > 0)
+            rotate(u, m->rotations + t * m->rotary, m->rotary, -1.0f);
+        shift_row(rows, m, t);
+        sums[t] = (double)pull_of(u, rows, 0.0f, m);
+    }
+}
+
+/* u becomes the gradient of the shifted row x: with z = (x - mean) r and
+ * g = u (gain_offset + gain), it is (g - mean(g) - z mean(g z)) r, where only LayerNorm has
+ * mean(g). */
+static void norm_row_backward(float *u, double *d_gain, const float *x, const shift_rotation *m,
+                              size_t t)
+{
+    const moments about = moments_of(x, m, t);
+    const float r = about.inverse, n = (float)m->head_size;
+    const float pull =
+        m->norm == KVSI_QK_NORM_FULL ? m->pulls[t] : r * r * r * pull_of(u, x, about.mean, m) / n;
+    float push = 0;
+
+    for (size_t i = 0; m->norm == KVSI_QK_NORM_LAYER && i < m->head_size; i++)
+        push += r * u[i] * (m->gain_offset + m->gain[i]) / n;
     for (size_t i = 0; i < m->head_size; i++) {
-        d_gain[i] += (double)(u[i] * x[i] * r);
-        u[i] = r * u[i] * m->gain[i] - pull * x[i];
+        const float away = x[i] - about.mean;
+
+        d_gain[i] += (double)(u[i] * away * r);
+        u[i] = r * u[i] * (m->gain_offset + m->gain[i]) - pull * away - push;
     }
 }
 
@@ -449,7 +519,7 @@ static void norm_backward(float *d_shifted, size_t stride, const shift_rotation 
     memset(norm.d_gain, 0, m->head_size * sizeof *norm.d_gain);
     for (size_t t = 0; t < m->len; t++) {
         shift_row(norm.row, m, t);
-        norm_row_backward(d_shifted + t * stride, norm.d_gain, norm.row, m);
+        norm_row_backward(d_shifted + t * stride, norm.d_gain, norm.row, m, t);
     }
 }
 

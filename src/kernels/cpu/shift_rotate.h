@@ -4,8 +4,11 @@
  *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = d_x^ rotated back, through the norm
  *                d_taps[j] = sum_t u_t * x_{t-window+j}
  *
- * per channel, where norm(x) = x / sqrt(mean(x^2) + eps) * gain if there is a gain; or, with gates,
- * x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
+ * per channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t.  If there is a gain,
+ *
+ *     norm(x) = (x - mean) r (gain_offset + gain),   r = 1 / deviation
+ *
+ * where RMSNorm has mean 0 and deviation sqrt(mean(x^2) + eps). */
 #ifndef KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 #define KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 
@@ -22,7 +25,12 @@ typedef struct shift_rotation {
     const float *tail; /* the `window` rows before; NULL = start of the sequence */
     size_t tail_stride;
     const float *gain; /* [head_size] of the norm; NULL = none */
+    kvsi_qk_norm norm;
+    float gain_offset;
     double eps;
+    /* KVSI_QK_NORM_FULL: r of each row, and in the backward pass r^3 <d_z gain, x> / the number of
+     * channels, sums over the channels of all heads. */
+    const float *inverses, *pulls;
     const float *rotations; /* from the first row's position on */
     size_t rotary;          /* channels that rotate */
 } shift_rotation;
@@ -36,6 +44,13 @@ shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target
 void LEVEL(make_taps)(float *taps, const kvsi_attention *a);
 
 void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m);
+
+/* The parts of one head in the sums of KVSI_QK_NORM_FULL: of each shifted row x, |x|^2, and
+ * <u (gain_offset + gain), x>, where u is d_shifted rotated back.  `rows` is scratch,
+ * [2, head_size]. */
+void LEVEL(row_squares)(double *sums, float *rows, const shift_rotation *m);
+void LEVEL(row_pulls)(double *sums, float *rows, const float *d_shifted, size_t stride,
+                      const shift_rotation *m);
 
 /* Memory of the norm's backward pass. */
 typedef struct norm_backward_memory {

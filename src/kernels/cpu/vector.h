@@ -122,6 +122,22 @@ INLINE vec vec_exp(vec x)
     return vec_select(x < lowest, vec_all(0.0f), p * (vec)exponent);
 }
 
+/* tanh(x), to about 2 ulp: an odd polynomial up to 0.625, 1 - 2 / (exp(2 |x|) + 1) beyond it; NaN
+ * stays NaN. */
+INLINE vec vec_tanh(vec x)
+{
+    const veci sign = (veci)x & INT32_MIN;
+    const vec size = (vec)((veci)x ^ sign), square = x * x;
+    const vec far = 1.0f - 2.0f / (vec_exp(size + size) + 1.0f);
+    vec p = vec_all(-6.0967141659e-3f);
+
+    p = p * square + 2.0997178999e-2f;
+    p = p * square - 5.3850909579e-2f;
+    p = p * square + 1.3332769737e-1f;
+    p = p * square - 3.3333328944e-1f;
+    return vec_select(size > 0.625f, (vec)((veci)far | sign), (p * square) * x + x);
+}
+
 /* exp of one value, with the same bits as vec_exp. */
 INLINE float exp_one(float x)
 {

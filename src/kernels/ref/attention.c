@@ -2,13 +2,16 @@
  *
  *     x^_t = rotate(norm(shift(x)_t), t)  for q and k,  shift only for v
  *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
- *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s visible to t
+ *     score_ts = cap(q^_t . k^_s * scale) - slope * (t - s),  over the keys s visible to t
+ *     cap(x) = score_cap * tanh(x / score_cap), or x
  *
  * In training with precision BF16 the operands of the products are rounded to bfloat16: q^, k^ and
  * v^, the weights exp(score - largest score) m, and in the backward pass p m, the gradient of out,
  * and that of the scores.  Scores, sums, logsum, out and <d_out, out> are not rounded.
  *
- * norm(x) = x / sqrt(mean(x^2) + eps) * (gain_offset + gain), or x if there is no gain.
+ * norm(x) = (x - mean) / deviation * (gain_offset + gain), or x if there is no gain.  The mean is 0
+ * and the deviation sqrt(mean(x^2) + eps), of one head or of all (KVSI_QK_NORM_FULL); in
+ * KVSI_QK_NORM_LAYER they are those of LayerNorm of one head.
  *
  * Workspace, in this order: q^ k^ v^, their gradients (training), one head's taps and one row.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
@@ -134,36 +137,59 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
-static double gain_at(kvsi_target target, const kvsi_attention *a, size_t i)
-{
-    return (double)a->gain_offset + (double)target.gain[i];
-}
-
-static double inverse_rms(const real *x, size_t d, double eps)
-{
-    double squares = 0;
-
-    for (size_t i = 0; i < d; i++)
-        squares += (double)x[i] * (double)x[i];
-    return 1 / sqrt(squares / (double)d + eps);
-}
-
-/* Row t of one head, shifted, normalised if the target has a gain, and, if `rotary`, rotated; an
- * operand. */
+/* Row t of one head, shifted. */
 static void shift_row(real *out, const work *w, kvsi_target target, const real *tail,
                       const real *qkv, const kvsi_span *span, size_t t, size_t head,
-                      const kvsi_attention *a, size_t rotary)
+                      const kvsi_attention *a)
 {
     const real *rows[KVSI_TAPS_MAX];
 
     taps_at(w->taps, target.shift, span->start + t, head, a->head_size);
     raw_rows(rows, target, tail, qkv, span, t, head, a);
     kvsi_ref_shift_row(out, w->taps, target.shift->window, rows, a->head_size);
+}
+
+/* The mean that the norm subtracts from a row, and 1 / the deviation that it divides by. */
+typedef struct moments {
+    double mean, inverse;
+} moments;
+
+/* Those of row t of one head.  Uses w->row. */
+static moments moments_of(const work *w, kvsi_target target, const real *tail, const real *qkv,
+                          const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a)
+{
+    const int full = a->qk_norm == KVSI_QK_NORM_FULL;
+    const size_t d = a->head_size, first = full ? 0 : head, end = full ? target.heads : head + 1;
+    const double count = (double)((end - first) * d);
+    double mean = 0, squares = 0;
+
+    for (size_t h = first; h < end; h++) {
+        shift_row(w->row, w, target, tail, qkv, span, t, h, a);
+        for (size_t i = 0; a->qk_norm == KVSI_QK_NORM_LAYER && i < d; i++)
+            mean += (double)w->row[i] / count;
+        for (size_t i = 0; i < d; i++)
+            squares += ((double)w->row[i] - mean) * ((double)w->row[i] - mean);
+    }
+    return (moments){mean, 1 / sqrt(squares / count + a->norm_eps)};
+}
+
+static double gain_at(kvsi_target target, const kvsi_attention *a, size_t head, size_t i)
+{
+    return (double)a->gain_offset + (double)target.gain[head * target.gain_stride + i];
+}
+
+/* Row t of one head, shifted, normalised if the target has a gain, and, if `rotary`, rotated; an
+ * operand. */
+static void finished_row(real *out, const work *w, kvsi_target target, const real *tail,
+                         const real *qkv, const kvsi_span *span, size_t t, size_t head,
+                         const kvsi_attention *a, size_t rotary)
+{
+    shift_row(out, w, target, tail, qkv, span, t, head, a);
     if (target.gain) {
-        const double inverse = inverse_rms(out, a->head_size, a->norm_eps);
+        const moments m = moments_of(w, target, tail, qkv, span, t, head, a);
 
         for (size_t i = 0; i < a->head_size; i++)
-            out[i] = (real)((double)out[i] * inverse * gain_at(target, a, i));
+            out[i] = (real)(((double)out[i] - m.mean) * m.inverse * gain_at(target, a, head, i));
     }
     if (rotary > 0)
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
@@ -194,8 +220,8 @@ static void shift_rotate_keys(const work *w, const real *qkv, const kvsi_span *s
     real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
     for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
-        shift_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
-        shift_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
+        finished_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
+        finished_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
         keep_row(k, new_k, span, t, d);
         keep_row(v, new_v, span, t, d);
     }
@@ -208,8 +234,8 @@ static void shift_rotate_all(const work *w, const real *qkv, const kvsi_attentio
 
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
-                shift_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
-                          kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
+                finished_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
+                             kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++)
             shift_rotate_keys(w, qkv, span, h, a);
     }
@@ -253,15 +279,37 @@ static query query_at(const work *w, const kvsi_attention *a, const kvsi_span *s
     };
 }
 
-static double score(const query *q, kept_rows k, size_t s)
+/* q^_t . k^_s * scale */
+static double scaled_product(const query *q, kept_rows k, size_t s)
 {
-    const kvsi_attention *a = q->a;
-    const double slope = a->slopes ? (double)a->slopes[q->head] : 0;
+    const size_t d = q->a->head_size;
     double sum = 0;
 
-    for (size_t i = 0; i < a->head_size; i++)
-        sum += (double)q->q[i] * (double)value_at(k, (s - q->origin) * a->head_size + i);
-    return sum * (double)a->scale - slope * (double)(q->last - s);
+    for (size_t i = 0; i < d; i++)
+        sum += (double)q->q[i] * (double)value_at(k, (s - q->origin) * d + i);
+    return sum * (double)q->a->scale;
+}
+
+static double capped(const kvsi_attention *a, double x)
+{
+    const double cap = (double)a->score_cap;
+
+    return cap > 0 ? cap * tanh(x / cap) : x;
+}
+
+/* The derivative of `capped`. */
+static double cap_slope(const kvsi_attention *a, double x)
+{
+    const double t = a->score_cap > 0 ? tanh(x / (double)a->score_cap) : 0;
+
+    return 1 - t * t;
+}
+
+static double score(const query *q, kept_rows k, size_t s)
+{
+    const double slope = q->a->slopes ? (double)q->a->slopes[q->head] : 0;
+
+    return capped(q->a, scaled_product(q, k, s)) - slope * (double)(q->last - s);
 }
 
 /* Returns log(sum(exp(scores))). */
@@ -321,14 +369,16 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
 
     for (size_t s = q->first; s <= q->last; s++) {
         const size_t at = kv + s * d;
-        const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
+        const kept_rows k = {w->k + kv, 0};
+        const double p = exp(score(q, k, s) - logsum);
         const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         double d_weight = 0, d_score;
 
         for (size_t i = 0; i < d; i++)
             d_weight += kvsi_ref_operand(&w->c, (double)d_out[i]) * (double)w->v[at + i];
-        d_score = kvsi_ref_operand(&w->c, p * (keep * d_weight - delta) * (double)q->a->scale);
+        d_score = p * (keep * d_weight - delta) * cap_slope(q->a, scaled_product(q, k, s));
+        d_score = kvsi_ref_operand(&w->c, d_score * (double)q->a->scale);
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
             w->d_k[at + i] += (real)(d_score * (double)q->q[i]);
@@ -370,56 +420,107 @@ static void taps_backward(const work *w, const real *d_shifted, const real *cons
             w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
-/* With z = x r, r = 1 / rms and g = d (gain_offset + gain):  d becomes (g - z mean(g z)) r. */
-static void norm_row_backward(real *d, const real *x, kvsi_target target, const kvsi_attention *a)
+/* One of q, k, v of a sequence in the backward pass: what the functions below have in common.  Row
+ * t of the gradient d_x^ of a head is at d_shifted + head * head_stride + t * row_stride. */
+typedef struct side {
+    const work *w;
+    const kvsi_attention *a;
+    const kvsi_span *span;
+    const real *qkv;
+    kvsi_target target;
+    real *d_shifted;
+    size_t head_stride, row_stride;
+} side;
+
+static real *d_row(const side *x, size_t head, size_t t)
 {
-    const double r = inverse_rms(x, a->head_size, a->norm_eps);
-    double mean = 0;
+    return x->d_shifted + head * x->head_stride + t * x->row_stride;
+}
 
-    for (size_t i = 0; i < a->head_size; i++)
-        mean += (double)d[i] * gain_at(target, a, i) * (double)x[i] * r / (double)a->head_size;
-    for (size_t i = 0; i < a->head_size; i++) {
-        const double z = (double)x[i] * r;
+/* Row t of heads that are normalised together.  With z = (x - mean) r, r = 1 / deviation and g =
+ * d (gain_offset + gain), d becomes
+ *
+ *     (g - mean(g) - z mean(g z)) r
+ *
+ * where only LayerNorm has mean(g). */
+static void norm_heads_backward(const side *x, size_t t, size_t first, size_t end)
+{
+    const kvsi_attention *a = x->a;
+    const moments m = moments_of(x->w, x->target, NULL, x->qkv, x->span, t, first, a);
+    const size_t d = a->head_size;
+    const double count = (double)((end - first) * d);
+    const real *row = x->w->row;
+    double mean = 0, mean_z = 0;
 
-        target.d_gain[i] += (real)((double)d[i] * z);
-        d[i] = (real)(((double)d[i] * gain_at(target, a, i) - z * mean) * r);
+    for (size_t h = first; h < end; h++) {
+        shift_row(x->w->row, x->w, x->target, NULL, x->qkv, x->span, t, h, a);
+        for (size_t i = 0; i < d; i++) {
+            const double g = (double)d_row(x, h, t)[i] * gain_at(x->target, a, h, i);
+
+            mean += a->qk_norm == KVSI_QK_NORM_LAYER ? g / count : 0;
+            mean_z += g * ((double)row[i] - m.mean) * m.inverse / count;
+        }
+    }
+    for (size_t h = first; h < end; h++) {
+        real *d_x = d_row(x, h, t), *d_gain = x->target.d_gain + h * x->target.gain_stride;
+
+        shift_row(x->w->row, x->w, x->target, NULL, x->qkv, x->span, t, h, a);
+        for (size_t i = 0; i < d; i++) {
+            const double z = ((double)row[i] - m.mean) * m.inverse;
+            const double g = (double)d_x[i] * gain_at(x->target, a, h, i);
+
+            d_gain[i] += (real)((double)d_x[i] * z);
+            d_x[i] = (real)((g - mean - z * mean_z) * m.inverse);
+        }
     }
 }
 
-/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned params.
- * `d_shifted` is [len, d] with the given stride, and loses its rotation here. */
-static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, size_t stride,
-                                kvsi_target target, const real *qkv, const kvsi_span *span,
-                                size_t head, const kvsi_attention *a, size_t rotary)
+static void norm_row_backward(const side *x, size_t t)
 {
-    const kvsi_shift *shift = target.shift;
+    const size_t together = x->a->qk_norm == KVSI_QK_NORM_FULL ? x->target.heads : 1;
+
+    for (size_t first = 0; first < x->target.heads; first += together)
+        norm_heads_backward(x, t, first, first + together);
+}
+
+/* One head, from d_x^ (without rotation and norm) back to d_x (into d_qkv) and to the learned
+ * params. */
+static void shift_head_backward(real *d_qkv, const side *x, size_t head)
+{
+    const kvsi_attention *a = x->a;
+    const kvsi_shift *shift = x->target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t d = a->head_size, params = form->params(shift->window, d);
+    const work *w = x->w;
 
     memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
-    for (size_t t = 0; rotary > 0 && t < span->len; t++)
-        kvsi_ref_rotate_row(d_shifted + t * stride, a->rotations + t * rotary, rotary, -1);
-    for (size_t t = 0; target.gain && t < span->len; t++) {
+    for (size_t t = 0; t < x->span->len; t++) {
         const real *rows[KVSI_TAPS_MAX];
+        const size_t row = x->span->start + t;
 
-        taps_at(w->taps, shift, span->start + t, head, d);
-        raw_rows(rows, target, NULL, qkv, span, t, head, a);
-        kvsi_ref_shift_row(w->row, w->taps, shift->window, rows, d);
-        norm_row_backward(d_shifted + t * stride, w->row, target, a);
-    }
-    for (size_t t = 0; t < span->len; t++) {
-        const real *rows[KVSI_TAPS_MAX];
-        real *d_x = d_qkv + (span->start + t) * kvsi_qkv_width(a) + target.column + head * d;
-
-        raw_rows(rows, target, NULL, qkv, span, t, head, a);
-        shift_row_backward(d_x, w, d_shifted, stride, shift, span, t, head, d);
-        taps_backward(w, d_shifted + t * stride, rows, shift, span->start + t, head, d);
+        raw_rows(rows, x->target, NULL, x->qkv, x->span, t, head, a);
+        shift_row_backward(d_qkv + row * kvsi_qkv_width(a) + x->target.column + head * d, w,
+                           d_row(x, head, 0), x->row_stride, shift, x->span, t, head, d);
+        taps_backward(w, d_row(x, head, t), rows, shift, row, head, d);
     }
     if (shift->window == 0 || params == 0)
         return;
     form->backward(w->d_params, w->d_taps, kvsi_head_params(shift, head, d), shift->window, d);
     for (size_t i = 0; i < params; i++)
         shift->gradient[head * params + i] += (real)w->d_params[i];
+}
+
+/* All heads; d_x^ loses its rotation and norm here. */
+static void side_backward(real *d_qkv, const side *x, size_t rotary)
+{
+    for (size_t t = 0; t < x->span->len; t++) {
+        for (size_t h = 0; rotary > 0 && h < x->target.heads; h++)
+            kvsi_ref_rotate_row(d_row(x, h, t), x->a->rotations + t * rotary, rotary, -1);
+        if (x->target.gain)
+            norm_row_backward(x, t);
+    }
+    for (size_t h = 0; h < x->target.heads; h++)
+        shift_head_backward(d_qkv, x, h);
 }
 
 void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
@@ -441,14 +542,14 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
                 attend_backward(&w, &q, start + h / group * span->len * d, d_out + row * d,
                                 out + row * d, (double)logsum[row]);
             }
-        for (size_t h = 0; h < a->heads; h++)
-            shift_head_backward(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
-                                kvsi_target_q(a), qkv, span, h, a, a->rotary);
-        for (size_t h = 0; h < a->kv_heads; h++) {
-            const size_t at = start + h * span->len * d;
-            shift_head_backward(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a,
-                                a->rotary);
-            shift_head_backward(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
-        }
+        side_backward(d_qkv,
+                      &(side){&w, a, span, qkv, kvsi_target_q(a),
+                              w.d_q + span->start * a->heads * d, d, a->heads * d},
+                      a->rotary);
+        side_backward(d_qkv,
+                      &(side){&w, a, span, qkv, kvsi_target_k(a), w.d_k + start, span->len * d, d},
+                      a->rotary);
+        side_backward(
+            d_qkv, &(side){&w, a, span, qkv, kvsi_target_v(a), w.d_v + start, span->len * d, d}, 0);
     }
 }

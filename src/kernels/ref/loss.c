@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-static void project(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w)
+static void project(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w, real cap)
 {
     if (w->data)
         kvsi_ref_linear_forward(c, logits, x, w, 1, NULL);
     else
         memcpy(logits, x, w->cols * sizeof *logits);
+    for (size_t v = 0; cap > 0 && v < w->rows; v++)
+        logits[v] = (real)((double)cap * tanh((double)logits[v] / (double)cap));
 }
 
 static void project_backward(kvsi_context *c, const kvsi_head *h, real *d_x, const real *d_logits,
@@ -24,10 +26,10 @@ static void project_backward(kvsi_context *c, const kvsi_head *h, real *d_x, con
 }
 
 void kvsi_ref_head_logits(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
-                          const int32_t *rows, size_t count)
+                          const int32_t *rows, size_t count, real cap)
 {
     for (size_t r = 0; r < count; r++)
-        project(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w);
+        project(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w, cap);
 }
 
 /* Returns log(sum(exp(logits))); logits[best] is the greatest logit. */
@@ -40,20 +42,28 @@ static double log_sum(const real *logits, size_t vocab, size_t best)
     return (double)logits[best] + log(sum);
 }
 
-/* Turns logits into probabilities; returns log(sum(exp(logits))). */
-static double softmax(real *logits, size_t vocab, int32_t *guess)
+/* Turns logits into the gradient of the loss by what was capped: (p - [v is the target]) times the
+ * derivative of cap * tanh(x / cap), 1 - (logit / cap)^2. */
+static void turn_into_gradient(real *logits, size_t vocab, size_t target, double logsum, real cap)
+{
+    for (size_t v = 0; v < vocab; v++) {
+        const double t = cap > 0 ? (double)logits[v] / (double)cap : 0;
+        const double p = exp((double)logits[v] - logsum);
+
+        logits[v] = (real)((p - (v == target)) * (1 - t * t));
+    }
+}
+
+/* Returns log(sum(exp(logits))) and the best one. */
+static double find_best(const real *logits, size_t vocab, int32_t *guess)
 {
     size_t best = 0;
-    double logsum;
 
     for (size_t v = 1; v < vocab; v++)
         if (logits[v] > logits[best])
             best = v;
     *guess = (int32_t)best;
-    logsum = log_sum(logits, vocab, best);
-    for (size_t v = 0; v < vocab; v++)
-        logits[v] = (real)exp((double)logits[v] - logsum);
-    return logsum;
+    return log_sum(logits, vocab, best);
 }
 
 void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head)
@@ -66,14 +76,14 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head)
     for (size_t r = 0; r < head->count; r++) {
         const real *x = head->x + (size_t)head->rows[r] * w->cols;
         const size_t target = (size_t)head->targets[r];
-        double answer;
+        double logsum;
 
-        project(c, logits, x, w);
-        answer = (double)logits[target];
-        head->row_loss[r] = (real)(softmax(logits, w->rows, &head->row_guess[r]) - answer);
+        project(c, logits, x, w, head->cap);
+        logsum = find_best(logits, w->rows, &head->row_guess[r]);
+        head->row_loss[r] = (real)(logsum - (double)logits[target]);
         if (!head->d_x)
             continue;
-        logits[target] -= 1;
+        turn_into_gradient(logits, w->rows, target, logsum, head->cap);
         project_backward(c, head, head->d_x + (size_t)head->rows[r] * w->cols, logits, x);
     }
 }
@@ -88,7 +98,7 @@ void kvsi_ref_head_top(kvsi_context *c, const kvsi_head_top *head)
         real *logprobs = head->logprobs + r * head->top;
         double logsum;
 
-        project(c, logits, head->x + (size_t)head->rows[r] * w->cols, w);
+        project(c, logits, head->x + (size_t)head->rows[r] * w->cols, w, head->cap);
         kvsi_top_ids(ids, head->top, logits, w->rows);
         logsum = log_sum(logits, w->rows, (size_t)ids[0]);
         for (size_t i = 0; i < head->top; i++)
