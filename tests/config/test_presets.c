@@ -2,6 +2,8 @@
 #include "kvshift/kvshift_lab.h"
 #include "support.h"
 
+#include <string.h>
+
 static kvs_err err;
 
 static void every_model_can_be_trained(void **state)
