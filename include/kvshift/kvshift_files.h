@@ -237,8 +237,8 @@ typedef struct kvs_corpus_build_options {
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_corpus_build_options_init(kvs_corpus_build_options *options, size_t size);
 /** Builds a corpus: the folder `dir` with the tokens of both splits, corpus.json and the tokenizer
- * (a path for kvs_tokenizer_load()).  `files` are read twice, as streams; a folder among them stands
- * for the texts in it.  The corpus is complete or absent.  See docs/data.md. */
+ * (a path for kvs_tokenizer_load()).  `files` are read twice, as streams; a folder among them
+ * stands for the texts in it.  The corpus is complete or absent.  See docs/data.md. */
 KVS_API kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t count,
                                     const char *tokenizer, const kvs_corpus_build_options *options,
                                     kvs_err *err);
