@@ -28,7 +28,7 @@ typedef struct kvs_tokenizer_training {
                        default */
     const char *const *special; /**< special tokens, which come first in the vocabulary */
     size_t specials;            /**< number of special tokens */
-    const char *field;     /**< .jsonl, .json: the key of a document's text; NULL = "text" */
+    const char *field;          /**< .jsonl, .json: the key of a document's text; NULL = "text" */
     const char *separator; /**< text: the string between documents; NULL = "<|endoftext|>", "" = the
                                 file is one document */
     int threads;           /**< 0 = every core */
