@@ -58,13 +58,18 @@ static const folder folders[] = {
     {"gemma2-v4", "gemma2", NULL},
     {"gemma3", "gemma3_text", NULL},
     {"gemma3-v4", "gemma3_text", NULL},
+    {"gpt_neox", "gpt_neox", NULL},
+    {"gpt_neox-seq", "gpt_neox", NULL},
+    {"gpt_neox-v4", "gpt_neox", NULL},
+    {"stablelm", "stablelm", NULL},
+    {"stablelm-parallel", "stablelm", NULL},
+    {"stablelm-v4", "stablelm", NULL},
+    {"opt", "opt", NULL},
     {"llama-tied-both", NULL, "'tie_word_embeddings'"},
-    {"gpt_neox", NULL, "'gpt_neox'"},
     {"inkling", NULL, "'inkling_text'"},
     {"lfm2", NULL, "'lfm2'"},
     {"mixtral", NULL, "mixtures of experts"},
-    {"opt", NULL, "'opt'"},
-    {"stablelm", NULL, "'stablelm'"},
+    {"opt-postnorm", NULL, "'do_layer_norm_before'"},
 };
 
 enum { FOLDERS = sizeof folders / sizeof *folders };
