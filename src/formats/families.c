@@ -88,7 +88,8 @@ static const kvsi_packed_rows neox_rows[] = {
 
 static const kvsi_family_name opt_names[] = {
     {"model.decoder.final_layer_norm.", "model.norm."},
-    {"model.decoder.", "model."},
+    {"model.decoder.layers.", "model.layers."},
+    {"model.decoder.embed_", "model.embed_"},
     {".self_attn_layer_norm.", ".input_layernorm."},
     {".final_layer_norm.", ".post_attention_layernorm."},
     {".out_proj.", ".o_proj."},
