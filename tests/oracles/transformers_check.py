@@ -74,6 +74,14 @@ def cases():
     yield "plain Llama", "--shift none".split()
     yield "plain Llama, tied, bf16", "--shift none --tied --dtype bf16".split()
     yield "plain GPT-2", []
+    for form in "free", "gate", "clamp", "channel", "data":
+        yield f"GPT-2, {form}", ["--body", "gpt2", "--shift", "qkv", "--shift-form", form]
+    for options in [
+            "--positions rope --rope-base 500", "--positions rope --shift-form hard "
+            "--rotary-fraction 0.5", "--positions alibi", "--kv-heads 2", "--no-mlp", "--no-norm",
+            "--norm-kind rms", "--activation relu", "--dropout 0.2", "--sliding-window 3",
+            "--head normalised", "--shift none"]:
+        yield f"GPT-2, {options}", ["--body", "gpt2", "--shift", "kv", *options.split()]
 
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 61, "n_embd": 32, "n_layer": 3, "n_head": 4,
