@@ -428,22 +428,21 @@ static void rename_all(kvsi_text *file, const char *old, const char *new)
 
 enum { NEOX_HEADS = 2, NEOX_SIZE = 4, NEOX_ROWS = NEOX_HEADS * NEOX_SIZE };
 
-static const char neox_config[] =
-    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 11, \"hidden_size\": 8, \"rotary_pct\": 0.5,"
-    " \"intermediate_size\": 12, \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
-    " \"max_position_embeddings\": 6}";
-
-static kvs_model *neox_model(const fixture *f)
+static kvs_model *model_of(const fixture *f, const char *text)
 {
     kvs_model_config config;
     json_t *object;
 
-    assert_int_equal(kvsi_json_parse(&object, neox_config, strlen(neox_config), "neox", NULL),
-                     KVS_OK);
-    assert_int_equal(kvsi_hf_config_from_json(&config, object, "neox", NULL), KVS_OK);
+    assert_int_equal(kvsi_json_parse(&object, text, strlen(text), "test", NULL), KVS_OK);
+    assert_int_equal(kvsi_hf_config_from_json(&config, object, "test", NULL), KVS_OK);
     json_decref(object);
     return support_model(f->rt, &config, 3);
 }
+
+static const char neox_config[] =
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 11, \"hidden_size\": 8, \"rotary_pct\": 0.5,"
+    " \"intermediate_size\": 12, \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
+    " \"max_position_embeddings\": 6}";
 
 /* Their name of a tensor outside q, k and v. */
 static const struct {
@@ -537,7 +536,7 @@ static void rows_by_head(void **state)
 {
     static const unsigned char mask[4];
     fixture *f = *state;
-    kvs_model *model = neox_model(f);
+    kvs_model *model = model_of(f, neox_config);
 
     write_config(f, model);
     for (size_t i = 0; i < 3; i++) {
@@ -565,7 +564,7 @@ static void rows_by_head(void **state)
 static void rows_by_head_are_written(void **state)
 {
     fixture *f = *state;
-    kvs_model *model = neox_model(f);
+    kvs_model *model = model_of(f, neox_config);
     char *path = kvsi_path_join(f->dir, "model.safetensors");
     kvsi_file_tensor tensors[NEOX_NAMES + 2];
     const size_t count = neox_tensors(tensors, model);
@@ -592,7 +591,7 @@ static void rows_by_head_are_written(void **state)
 static void wrong_rows_by_head_are_refused(void **state)
 {
     fixture *f = *state;
-    kvs_model *model = neox_model(f);
+    kvs_model *model = model_of(f, neox_config);
     kvsi_file_tensor tensors[NEOX_NAMES + 2];
     const size_t count = neox_tensors(tensors, model);
     kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
@@ -617,6 +616,66 @@ static void wrong_rows_by_head_are_refused(void **state)
     kvsi_text_release(&file);
     free_neox(tensors, count);
     kvs_model_free(model);
+}
+
+/* ---- OPT ---- */
+
+static const char opt_config[] =
+    "{\"model_type\": \"opt\", \"vocab_size\": 11, \"hidden_size\": 8, \"ffn_dim\": 12,"
+    " \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"max_position_embeddings\": 6}";
+
+/* Files have two rows of positions before ours; they are written as zeros. */
+static void unused_rows_of_positions(void **state)
+{
+    enum { ROWS = 6, WIDTH = 8 };
+    static const char name[] = "model.decoder.embed_positions.weight";
+    fixture *f = *state;
+    kvs_model *model = model_of(f, opt_config);
+    char *path = kvsi_path_join(f->dir, "model.safetensors");
+    const kvsi_parameter *p = kvsi_layout_find(&model->layout, "model.embed_positions.weight");
+    float *ours = tensor_numbers(model, p, 0), zeros[2 * WIDTH] = {0};
+    const kvsi_file_tensor *found;
+    kvsi_safetensors *file;
+
+    assert_int_equal(kvs_model_save(model, f->dir, NULL), KVS_OK);
+    expect_model(f, f->dir, model, KVSI_F32, 1);
+    assert_int_equal(kvsi_safetensors_open(&file, path, NULL), KVS_OK);
+    found = kvsi_safetensors_find(file, name);
+    assert_non_null(found);
+    assert_int_equal(found->shape[0], ROWS + 2);
+    assert_memory_equal(found->data, zeros, sizeof zeros);
+    assert_memory_equal((const float *)found->data + 2 * WIDTH, ours,
+                        (size_t)ROWS * WIDTH * sizeof *ours);
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.self_attn.out_proj.bias"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.fc1.weight"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.final_layer_norm.bias"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.final_layer_norm.weight"));
+    kvsi_safetensors_close(file);
+    kvsi_free(ours);
+    kvsi_free(path);
+    kvs_model_free(model);
+}
+
+static void names_of_families_go_both_ways(void **state)
+{
+    static const char *const configs[] = {neox_config, opt_config};
+    fixture *f = *state;
+
+    for (size_t c = 0; c < sizeof configs / sizeof *configs; c++) {
+        kvs_model *model = model_of(f, configs[c]);
+        const kvsi_family *family = kvsi_family_find(model->config.family);
+
+        for (size_t i = 0; i < model->layout.count; i++) {
+            const char *name = model->layout.list[i].name;
+            char theirs[128], ours[128];
+
+            assert_true(kvsi_family_their_name(theirs, sizeof theirs, family, name));
+            assert_true(kvsi_family_our_name(ours, sizeof ours, family, theirs));
+            assert_string_equal(ours, name);
+            assert_false(kvsi_family_their_name(theirs, 12, family, name)); /* does not fit */
+        }
+        kvs_model_free(model);
+    }
 }
 
 /* ---- the paper's listing ---- */
@@ -925,6 +984,8 @@ int main(void)
         WITH_FIXTURE(rows_by_head),
         WITH_FIXTURE(rows_by_head_are_written),
         WITH_FIXTURE(wrong_rows_by_head_are_refused),
+        WITH_FIXTURE(unused_rows_of_positions),
+        WITH_FIXTURE(names_of_families_go_both_ways),
         WITH_FIXTURE(names_of_the_listing),
         WITH_FIXTURE(llama2c),
         WITH_FIXTURE(gguf_llama),
