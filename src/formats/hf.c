@@ -228,10 +228,10 @@ static json_t *family_to_json(const kvsi_family *family, const kvs_model_config 
     const int rotary =
         own ? config->body == KVSI_BODY_LLAMA : config->positions == KVSI_POSITIONS_ROPE;
     json_t *object = json_object();
-    int failed = set_fixed_keys(object, family, rotary);
-
-    failed |=
+    int failed =
         json_object_set_new(object, family->activation_key, activation_to_json(family, config));
+
+    failed |= set_fixed_keys(object, family, rotary);
     failed |= json_object_set_new(object, "model_type", json_string(family->type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
     failed |= set_family_keys(object, config, family);
