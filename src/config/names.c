@@ -53,6 +53,7 @@ const kvsi_name kvsi_shift_form_names[] = {
     {"channel", KVSI_SHIFT_CHANNEL},
     {"data", KVSI_SHIFT_DATA},
     {"hard", KVSI_SHIFT_HARD},
+    {"residual", KVSI_SHIFT_RESIDUAL},
     {0},
 };
 
@@ -68,8 +69,20 @@ const kvsi_name kvsi_positions_names[] = {
     {"alibi", KVSI_POSITIONS_ALIBI},
     {"learned", KVSI_POSITIONS_LEARNED},
     {"none", KVSI_POSITIONS_NONE},
+    {"relative", KVSI_POSITIONS_RELATIVE},
     {0},
 };
+
+const kvsi_name kvsi_filters_names[] = {
+    {"none", 0},
+    {"attention", KVSI_FILTER_ATTENTION},
+    {"mlp", KVSI_FILTER_MLP},
+    {"branches", KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP},
+    {0},
+};
+
+const kvsi_name kvsi_score_divisor_names[] = {
+    {"root", KVSI_SCORE_DIVISOR_ROOT}, {"size", KVSI_SCORE_DIVISOR_SIZE}, {0}};
 
 const kvsi_name kvsi_rope_scaling_names[] = {
     {"none", KVSI_ROPE_PLAIN},

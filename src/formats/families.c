@@ -21,9 +21,10 @@ enum {
     OLMO2 = 1 << 10,
     GEMMA2 = 1 << 11,
     GEMMA3 = 1 << 12,
+    INKLING = 1 << 13,
     GEMMA = GEMMA2 | GEMMA3,
     KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 |
-          GEMMA, /* with the keys of Llama */
+          GEMMA | INKLING, /* with the keys of Llama */
 };
 
 #define OF_LLAMA                                                                                   \
@@ -50,6 +51,17 @@ static const kvsi_packed_rows phi3_rows[] = {
     {"qkv_proj.weight", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}},
     {"gate_up_proj.weight", {"gate_proj.weight", "up_proj.weight"}},
     {NULL, {NULL}},
+};
+
+static const kvsi_renamed inkling_names[] = {
+    {"embed_tokens.embed_norm.weight", "embed_norm.weight", KVSI_RENAMED_SAME},
+    {"self_attn.k_sconv.conv1d.weight", "self_attn.k_shift", KVSI_RENAMED_SHIFT},
+    {"self_attn.v_sconv.conv1d.weight", "self_attn.v_shift", KVSI_RENAMED_SHIFT},
+    {"self_attn.rel_logits_proj.proj", "self_attn.r_table", KVSI_RENAMED_SAME},
+    {"attn_sconv.conv1d.weight", "self_attn.filter", KVSI_RENAMED_FILTER},
+    {"mlp_sconv.conv1d.weight", "mlp.filter", KVSI_RENAMED_FILTER},
+    {"mlp.global_scale", "mlp.factor", KVSI_RENAMED_SAME},
+    {NULL, NULL, KVSI_RENAMED_SAME},
 };
 
 /* A model that was read from no family's files, and has no shift, is written as the first family
@@ -83,6 +95,15 @@ static const kvsi_family families[] = {
     {"gemma3_text", "Gemma3ForCausalLM", GEMMA3, OF_GEMMA,
      .settings = GEMMA_DEFAULTS "context=131072 rope-base=1e6 sliding-rope-base=10000 qk-norm=head",
      .windows = KVSI_WINDOWS_PATTERN, .local_rope = 1},
+    {"inkling_text", "InklingForCausalLM", INKLING, OF_LLAMA,
+     .settings = "context=131072 norm-eps=1e-6 kv-heads=8 head-size=128 sliding-window=512 "
+                 "sliding-heads=64 sliding-kv-heads=16 sliding-head-size=128 positions=relative "
+                 "relative-size=16 relative-extent=1024 score-divisor=size qk-norm=head "
+                 "embedding-norm=yes logit-divisor=24 shift=kv shift-form=residual shift-window=3 "
+                 "shift-init=identity filters=branches filter-window=3 mlp-factor=yes",
+     .windows = KVSI_WINDOWS_LISTED, .window = "sliding_window_size", .full_layer = "hybrid",
+     .sliding_layer = "hybrid_sliding", .renamed = inkling_names,
+     .dense_layers = "mlp_layer_types", .grows_scores = 1, .pads_vocabulary = 1},
 };
 
 static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,
@@ -134,7 +155,7 @@ static const struct {
     {"mamba", "state-space layers"},
     {"rwkv", "recurrent layers"},
     {"lfm2", "convolution layers"},
-    {"inkling", "convolutions of the branches and relative scores"},
+    {"inkling", "encoders of images and audio"},
     {"qwen3_next", "linear attention and mixtures of experts"},
     {"gemma3n", "embeddings per layer, and an encoder of images"},
     {"gemma3", "an encoder of images"},
@@ -171,7 +192,7 @@ static const kvsi_family_key keys[] = {
     {"num_attention_heads", "heads", KIN | OWN_LLAMA, 1},
     {"num_key_value_heads", "kv-heads", KIN | OWN_LLAMA, 0},
     {"max_position_embeddings", "context", KIN | OWN_LLAMA, 0},
-    {"rope_theta", "rope-base", KIN | OWN_LLAMA, 0},
+    {"rope_theta", "rope-base", (KIN & ~INKLING) | OWN_LLAMA, 0},
     {"rms_norm_eps", "norm-eps", KIN | OWN_LLAMA, 0},
     {"n_embd", "dim", GPT2 | OWN_GPT2, 1},
     {"n_inner", "ffn", GPT2 | OWN_GPT2, 0},
@@ -197,6 +218,15 @@ static const kvsi_family_key keys[] = {
     {"attn_logit_softcapping", "score-cap", GEMMA2, KVSI_KEY_NULLABLE},
     {"final_logit_softcapping", "logit-cap", GEMMA, KVSI_KEY_NULLABLE},
     {"rope_local_base_freq", "sliding-rope-base", GEMMA3, 0},
+    {"unpadded_vocab_size", "vocab", INKLING, KVSI_KEY_AT_MOST},
+    {"swa_num_attention_heads", "sliding-heads", INKLING, 0},
+    {"swa_num_key_value_heads", "sliding-kv-heads", INKLING, 0},
+    {"swa_head_dim", "sliding-head-size", INKLING, 0},
+    {"d_rel", "relative-size", INKLING, 0},
+    {"rel_extent", "relative-extent", INKLING, 0},
+    {"logits_mup_width_multiplier", "logit-divisor", INKLING, 0},
+    {"conv_kernel_size", "shift-window", INKLING, KVSI_KEY_TAPS},
+    {"conv_kernel_size", "filter-window", INKLING, KVSI_KEY_TAPS},
 };
 
 const kvsi_family_key *kvsi_family_key_at(size_t index)
@@ -208,7 +238,9 @@ static const kvsi_family_fixed fixed[] = {
     {"attention_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG,
      OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE | OLMO2 | GEMMA},
     {"mlp_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
-    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"partial_rotary_factor", (KIN & ~(PHI3 | INKLING)) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"local_layer_ids", INKLING, 0, KVSI_FIXED_NULL, 0}, /* 'layer_types' has them */
+    {"num_mtp_layers", INKLING, 0, KVSI_FIXED_NULL, 0},  /* layers that predict later tokens */
     {"attn_logit_softcapping", GEMMA3, 0, KVSI_FIXED_NULL, 0}, /* transformers leaves it out */
     {"use_bidirectional_attention", GEMMA, 0, KVSI_FIXED_FLAG, 0},
     {"scale_attn_weights", GPT2 | OWN_GPT2, 1, KVSI_FIXED_FLAG, 0},

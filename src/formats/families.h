@@ -14,6 +14,7 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_ASKED,     /* with 'use_sliding_window', those from 'max_window_layers' on */
     KVSI_WINDOWS_ALTERNATE, /* every other one, from the first on */
     KVSI_WINDOWS_PATTERN,   /* all but every 'sliding_window_pattern'-th */
+    KVSI_WINDOWS_LISTED,    /* those of 'layer_types', which must be there */
 } kvsi_window_rule;
 
 enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
@@ -23,6 +24,20 @@ enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
 typedef struct kvsi_packed_rows {
     const char *name, *parts[KVSI_PACKED_MAX];
 } kvsi_packed_rows;
+
+/* The shape of a tensor in the family's files.  Taps are stored there as [channels, 1, taps], the
+ * weights of a convolution. */
+typedef enum kvsi_renamed_shape {
+    KVSI_RENAMED_SAME,
+    KVSI_RENAMED_FILTER, /* ours: [channels, taps] */
+    KVSI_RENAMED_SHIFT,  /* ours: [kv heads, channels of a head, taps] */
+} kvsi_renamed_shape;
+
+/* A tensor with another name in the family's files; both are the ends of the tensors' names. */
+typedef struct kvsi_renamed {
+    const char *theirs, *ours;
+    kvsi_renamed_shape shape;
+} kvsi_renamed;
 
 typedef struct kvsi_family {
     const char *type, *model; /* 'model_type', and the member of 'architectures' */
@@ -37,6 +52,13 @@ typedef struct kvsi_family {
     int local_rope;                 /* layers with a window have a rotary base of their own */
     int root_scale;                 /* the scale of embeddings is the root of their width */
     const kvsi_packed_rows *packed; /* ended by a NULL name; NULL = none */
+    const kvsi_renamed *renamed;    /* ended by a NULL name; NULL = none */
+    const char *dense_layers; /* the key that lists which layers have no experts, which must be all;
+                                 NULL = there is none */
+    int grows_scores;         /* its files have the growth of scores */
+    int pads_vocabulary;      /* tables of tokens may have rows beyond the vocabulary */
+    const char *window, *full_layer, *sliding_layer; /* the key of the window, and the names in
+                                                        'layer_types'; NULL = as most have them */
 } kvsi_family;
 
 /* Our own models, whose config.json has an object with what differs from a plain model. */
@@ -56,6 +78,8 @@ typedef enum kvsi_key_kind {
     KVSI_KEY_REQUIRED,     /* 1: the value of the setting, which must be there */
     KVSI_KEY_NULLABLE,     /* as OPTIONAL, but null = the setting is left alone */
     KVSI_KEY_INVERSE_ROOT, /* as OPTIONAL; the setting is 1 / root of the number */
+    KVSI_KEY_TAPS,         /* as OPTIONAL; a number of taps, one more than the setting */
+    KVSI_KEY_AT_MOST,      /* as OPTIONAL; it may only make the setting smaller */
     KVSI_KEY_CHOICE,       /* a flag; "NAME=VALUE" is for true, the default for false */
 } kvsi_key_kind;
 

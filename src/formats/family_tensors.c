@@ -11,6 +11,7 @@ enum { NAME_SIZE = 512 };
 /* A tensor of a file: `count` of our tensors from `first` on, one after another. */
 typedef struct kvsi_family_tensor {
     size_t first, count;
+    kvsi_renamed_shape shape;
     char name[NAME_SIZE];
 } kvsi_family_tensor;
 
@@ -35,14 +36,23 @@ static size_t count_parts(const kvsi_packed_rows *packed, const kvsi_tensor_sour
     return count;
 }
 
-static kvsi_family_tensor pack(const kvsi_family *family, const kvsi_tensor_source *ours,
+/* What our tensor `first` and some after it are in the family's files. */
+static kvsi_family_tensor find_theirs(const kvsi_family *family, const kvsi_tensor_source *ours,
                                size_t first)
 {
     const char *name = describe_ours(ours, first).name;
     kvsi_family_tensor out = {.first = first, .count = 1};
     const kvsi_packed_rows *packed = family->packed;
+    const kvsi_renamed *renamed = family->renamed;
 
-    for (; packed->name; packed++) {
+    for (; renamed && renamed->ours; renamed++)
+        if (kvsi_ends_with(name, renamed->ours)) {
+            out.shape = renamed->shape;
+            snprintf(out.name, sizeof out.name, "%.*s%s",
+                     (int)(strlen(name) - strlen(renamed->ours)), name, renamed->theirs);
+            return out;
+        }
+    for (; packed && packed->name; packed++) {
         const size_t count = count_parts(packed, ours, first);
 
         if (count > 0) {
@@ -60,13 +70,13 @@ kvs_status kvsi_family_tensors_init(kvsi_family_tensors *tensors, const kvsi_fam
                                     const kvsi_tensor_source *ours, kvs_err *err)
 {
     *tensors = (kvsi_family_tensors){.ours = ours};
-    if (!family || !family->packed)
+    if (!family || (!family->packed && !family->renamed))
         return KVS_OK;
     tensors->list = kvsi_alloc(ours->count, sizeof *tensors->list);
     if (!tensors->list)
         return kvsi_no_memory(err, "%zu tensors", ours->count);
     for (size_t i = 0; i < ours->count; i += tensors->list[tensors->count++].count)
-        tensors->list[tensors->count] = pack(family, ours, i);
+        tensors->list[tensors->count] = find_theirs(family, ours, i);
     return KVS_OK;
 }
 
@@ -78,7 +88,7 @@ void kvsi_family_tensors_release(kvsi_family_tensors *tensors)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* The rows of all parts; parts of different types become float32. */
+/* The rows of all parts; parts of different types become float32.  Taps are [channels, 1, taps]. */
 static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 {
     const kvsi_family_tensors *t = self;
@@ -91,6 +101,13 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 
         out->shape[0] += part.shape[0];
         out->dtype = part.dtype == out->dtype ? out->dtype : KVSI_F32;
+    }
+    if (packed->shape == KVSI_RENAMED_SHIFT)
+        out->shape[0] *= out->shape[1];
+    if (packed->shape != KVSI_RENAMED_SAME) {
+        out->shape[2] = out->shape[out->rank - 1];
+        out->shape[1] = 1;
+        out->rank = 3;
     }
 }
 

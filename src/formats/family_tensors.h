@@ -1,5 +1,5 @@
 /* formats/family_tensors.h - the tensors of a model as the files of its family have them: some
- * families have several of our tensors as the rows of one. */
+ * families have several of our tensors as the rows of one, or other names and shapes. */
 #ifndef KVSI_FORMATS_FAMILY_TENSORS_H
 #define KVSI_FORMATS_FAMILY_TENSORS_H
 

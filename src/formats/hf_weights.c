@@ -142,6 +142,60 @@ static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, con
     return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
 }
 
+/* Gives the view our shape instead of [channels, 1, taps]. */
+static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w,
+                              kvsi_renamed_shape shape, const char *file, kvs_err *err)
+{
+    size_t channels, taps, heads, layer = 0;
+
+    if (view->rank != 3 || view->shape[1] != 1)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu dimensions, expected the shape "
+                         "(channels,1,taps)",
+                         file, view->name, view->rank);
+    channels = view->shape[0];
+    taps = view->shape[2];
+    if (shape == KVSI_RENAMED_FILTER) {
+        view->rank = 2;
+        view->shape[1] = taps;
+        return KVS_OK;
+    }
+    heads = kvsi_layer_part(&layer, view->name, w->config.layers)
+                ? kvsi_model_config_kv_heads(&w->config, layer)
+                : 1;
+    if (channels % heads != 0)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu channels, expected those of %zu heads",
+                         file, view->name, channels, heads);
+    view->shape[0] = heads;
+    view->shape[1] = channels / heads;
+    return KVS_OK;
+}
+
+static kvs_status add_renamed(kvsi_weights *w, const kvsi_file_tensor *tensor,
+                              const kvsi_renamed *renamed, const char *file, kvs_err *err)
+{
+    kvsi_file_tensor view = *tensor;
+    char name[NAME_SIZE];
+
+    if (snprintf(name, sizeof name, "%.*s%s",
+                 (int)(strlen(tensor->name) - strlen(renamed->theirs)), tensor->name,
+                 renamed->ours) >= (int)sizeof name)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
+                         tensor->name);
+    if (renamed->shape != KVSI_RENAMED_SAME)
+        TRY(unfold_taps(&view, w, renamed->shape, file, err));
+    return kvsi_weights_add(w, name, &view, 0, file, err);
+}
+
+/* The rows of tokens beyond the vocabulary, which some families have and never use, are left out. */
+static int is_padded(const kvsi_family *family, const kvsi_file_tensor *tensor, size_t vocab)
+{
+    return family && family->pads_vocabulary && tensor->rank == 2 && tensor->shape[0] > vocab &&
+           (kvsi_ends_with(tensor->name, "embed_tokens.weight") ||
+            kvsi_ends_with(tensor->name, "lm_head.weight"));
+}
+
 static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                                 kvs_err *err)
 {
@@ -151,6 +205,15 @@ static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor,
     for (; packed && packed->name; packed++)
         if (kvsi_ends_with(tensor->name, packed->name))
             return add_rows(w, tensor, packed, file, err);
+    for (const kvsi_renamed *r = family ? family->renamed : NULL; r && r->theirs; r++)
+        if (kvsi_ends_with(tensor->name, r->theirs))
+            return add_renamed(w, tensor, r, file, err);
+    if (is_padded(family, tensor, w->config.vocab)) {
+        kvsi_file_tensor used = *tensor;
+
+        used.shape[0] = w->config.vocab;
+        return add_named(w, &used, file, err);
+    }
     return add_named(w, tensor, file, err);
 }
 
