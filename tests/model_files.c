@@ -338,7 +338,7 @@ static void gguf_name(char out[96], const kvsi_parameter *p)
 
 static kvsi_dtype dtype_of(uint32_t type, const kvsi_parameter *p)
 {
-    if (p->rank == 1 || p->role == KVSI_TAPS)
+    if (p->rank == 1 || kvsi_group_of(p->role) != KVSI_MATRICES)
         return KVSI_F32;
     switch (type) {
     case 0:

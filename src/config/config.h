@@ -165,7 +165,7 @@ struct kvs_model_config {
     size_t context;   /* longest sequence, in tokens */
     kvsi_shift_config shift;
     unsigned filters;     /* KVSI_FILTER_ATTENTION | ..., 0 = none */
-    size_t filter_window; /* previous tokens that the filters mix in */
+    size_t filter_window; /* previous tokens that the filters mix in; 0 = there are none */
     int mlp_factor;       /* the filter of the MLP's output has a learned factor */
 
     kvsi_positions positions;

@@ -38,7 +38,7 @@ static const kvsi_setting rows[] = {
           kvsi_filters_names),
      .value = "none"},
     {SIZE("filter-window", filter_window, GROUP, "number of previous tokens that filters mix in"),
-     .low = 1, .high = KVSI_SHIFT_WINDOW_MAX, .value = "1"},
+     .high = KVSI_SHIFT_WINDOW_MAX, .automatic = "1 with filters"},
     {FLAG("mlp-factor", mlp_factor, GROUP,
           "a learned factor of the MLP's output, which must have a filter")},
 

@@ -327,9 +327,9 @@ static kvs_status read_taps(kvs_model_config *config, const json_t *object,
     size_t taps = 0;
 
     TRY(kvsi_json_get_size(&taps, object, key->key, what, err));
-    if (taps < row->low + 1 || taps > row->high + 1)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %g to %g, found %zu",
-                         what, key->key, row->low + 1, row->high + 1, taps);
+    if (taps < 2 || taps > (size_t)row->high + 1)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 2 to %zu, found %zu",
+                         what, key->key, (size_t)row->high + 1, taps);
     *size_of(row, config) = taps - 1;
     return KVS_OK;
 }

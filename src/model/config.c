@@ -176,6 +176,9 @@ static kvs_status check_filters(const kvs_model_config *c, kvs_err *err)
     if (c->filters & KVSI_FILTER_MLP && c->no_mlp)
         return kvsi_fail(err, KVS_E_INVALID, "filters '%s' need a body with an MLP",
                          kvsi_name_of(kvsi_filters_names, (int)c->filters));
+    if (c->filter_window > 0 && c->filters == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "a filter window of %zu needs filters, found none",
+                         c->filter_window);
     if (c->mlp_factor && !(c->filters & KVSI_FILTER_MLP))
         return kvsi_fail(err, KVS_E_INVALID,
                          "a factor of the MLP needs filters 'mlp' or 'branches', found '%s'",
@@ -256,6 +259,8 @@ static void fill_in(kvs_model_config *c)
         c->relative_size = DEFAULT_RELATIVE_SIZE;
     if (c->positions == KVSI_POSITIONS_RELATIVE && c->relative_extent == 0)
         c->relative_extent = c->context;
+    if (c->filters != 0 && c->filter_window == 0)
+        c->filter_window = 1;
     if (c->score_growth > 0 && c->score_growth_start == 0)
         c->score_growth_start = 1;
     if (c->norm_kind == KVSI_NORM_AUTO)
