@@ -86,15 +86,24 @@ OWN_SETTINGS = {
     "rope_long_factors": [],  # beyond the context
     "no_rope_layers": [],  # layers where nothing rotates
     "sliding_rope_base": 0.0,  # of layers with the window, which then have no scaling; 0 = as others
-    "score_cap": 0.0,
+    "score_cap": 0.0,  # for this and those up to sliding_head_size see UNSUPPORTED
+    "filters": "none",
+    "filter_window": 0,
+    "mlp_factor": False,
+    "relative_size": 0,
+    "relative_extent": 0,
+    "score_divisor": "root",
+    "score_growth": 0.0,
+    "score_growth_start": 0.0,
+    "sliding_head_size": 0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
 CHOICES = {
     "body": ["llama"],
     "targets": ["none", "k", "v", "kv", "qkv"],
-    "form": ["free", "gate", "clamp", "channel", "data", "hard"],
-    "positions": ["rope", "alibi", "learned", "none"],
+    "form": ["free", "gate", "clamp", "channel", "data", "hard"],  # not "residual"
+    "positions": ["rope", "alibi", "learned", "none"],  # not "relative"
     "head": ["linear", "normalised", "none"],
     "qk_norm": ["none", "head"],  # not "full", "layer"
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
@@ -106,6 +115,10 @@ UNSUPPORTED = {
     "norm_place",  # "before", "after", "both"
     "parallel",  # "own", "shared"
     "activation",  # "gelu", "gelu-tanh", "relu", "silu"
+    "filters",  # "attention", "mlp", "branches"
+    "filter_window", "mlp_factor", "relative_size", "relative_extent",
+    "score_divisor",  # "size"
+    "score_growth", "score_growth_start", "sliding_head_size",
 }
 
 

@@ -58,6 +58,7 @@ static const folder folders[] = {
     {"gemma2-v4", "gemma2", NULL},
     {"gemma3", "gemma3_text", NULL},
     {"gemma3-v4", "gemma3_text", NULL},
+    {"inkling-dense", "inkling_text", NULL},
     {"llama-tied-both", NULL, "'tie_word_embeddings'"},
     {"gpt_neox", NULL, "'gpt_neox'"},
     {"inkling", NULL, "'inkling_text'"},
@@ -66,6 +67,8 @@ static const folder folders[] = {
     {"opt", NULL, "'opt'"},
     {"stablelm", NULL, "'stablelm'"},
 };
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
@@ -300,7 +303,8 @@ static void families_are_written_so_that_others_read_them(void **state)
         path = find(folders[f].name, NULL);
         model = load(rt, path);
         check_saved(rt, model, folders[f].written, folders[f].name);
-        check_retrofit(rt, model, folders[f].name);
+        if (kvs_model_get_config(model)->shift.targets == 0)
+            check_retrofit(rt, model, folders[f].name);
         if (kvs_model_get_config(model)->body == KVSI_BODY_LLAMA)
             check_gguf(rt, model, path, folders[f].name);
         kvs_model_free(model);
@@ -322,6 +326,15 @@ static const char *const harmless[] = {
     "cache_implementation",
 };
 
+/* Keys of Inkling about experts and layers that predict later tokens, which its dense models lack,
+ * and one that follows from the others. */
+static const char *const of_experts[] = {
+    "moe_intermediate_size", "n_routed_experts",        "n_shared_experts",
+    "num_experts_per_tok",   "rms_norm_eps_moe_gate",   "route_scale",
+    "shared_expert_sink",    "chain_hidden_post_norm",  "mtp_hidden_states_first",
+    "mtp_local_layer_ids",   "number_of_conv_states",
+};
+
 static int is_harmless(const char *key, const char *type)
 {
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
@@ -329,6 +342,9 @@ static int is_harmless(const char *key, const char *type)
             return 1;
     if (strcmp(type, "phi3") == 0) /* of training */
         return strcmp(key, "embd_pdrop") == 0 || strcmp(key, "resid_pdrop") == 0;
+    for (size_t i = 0; strcmp(type, "inkling_text") == 0 && i < ARRAY_SIZE(of_experts); i++)
+        if (strcmp(key, of_experts[i]) == 0)
+            return 1;
     return strncmp(key, "summary_", 8) == 0; /* of GPT-2's heads for classification */
 }
 

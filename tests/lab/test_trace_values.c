@@ -359,6 +359,8 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
                     *tap = (i >= d / 2) == (j == 0);
                 else if (shift->form == KVSI_SHIFT_CHANNEL)
                     *tap = (double)tensor[(head * d + i) * each + j];
+                else if (shift->form == KVSI_SHIFT_RESIDUAL)
+                    *tap = (double)tensor[(head * d + i) * each + j] + (j == each - 1);
                 else
                     *tap = means[j];
             }
@@ -603,7 +605,8 @@ static void check_weights(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
     const int channels_differ =
         (k->config->shift.targets & KVS_SHIFT_V) &&
-        (k->config->shift.form == KVSI_SHIFT_CHANNEL || k->config->shift.form == KVSI_SHIFT_HARD);
+        (k->config->shift.form == KVSI_SHIFT_CHANNEL || k->config->shift.form == KVSI_SHIFT_HARD ||
+         k->config->shift.form == KVSI_SHIFT_RESIDUAL);
 
     check_own_scores(k, layer);
     check_pattern(k, layer);
