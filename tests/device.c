@@ -302,9 +302,12 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
         *span = *from;
         span->k = behind(c, from->k, cache);
         span->v = behind(c, from->v, cache);
-        span->tails[KVSI_TAIL_Q] = tail_of(c, from->tails[KVSI_TAIL_Q], &a->q_shift, a->heads, from, a);
-        span->tails[KVSI_TAIL_K] = tail_of(c, from->tails[KVSI_TAIL_K], &a->k_shift, a->kv_heads, from, a);
-        span->tails[KVSI_TAIL_V] = tail_of(c, from->tails[KVSI_TAIL_V], &a->v_shift, a->kv_heads, from, a);
+        span->tails[KVSI_TAIL_Q] =
+            tail_of(c, from->tails[KVSI_TAIL_Q], &a->q_shift, a->heads, from, a);
+        span->tails[KVSI_TAIL_K] =
+            tail_of(c, from->tails[KVSI_TAIL_K], &a->k_shift, a->kv_heads, from, a);
+        span->tails[KVSI_TAIL_V] =
+            tail_of(c, from->tails[KVSI_TAIL_V], &a->v_shift, a->kv_heads, from, a);
         positions = from->past + from->len > positions ? from->past + from->len : positions;
     }
     now.spans = spans;

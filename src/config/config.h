@@ -15,12 +15,12 @@
 
 /* How the shift mixes x_t with the tokens before it; src/kernels/forms.c implements all forms. */
 typedef enum kvsi_shift_form {
-    KVSI_SHIFT_FREE,    /* sum_j a_j x_{t-j}: taps a_j per head, free */
-    KVSI_SHIFT_GATE,    /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
-    KVSI_SHIFT_CLAMP,   /* free, clipped into [0,1] in the forward pass */
-    KVSI_SHIFT_CHANNEL, /* free, with separate taps for every channel of a head */
-    KVSI_SHIFT_DATA,    /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
-    KVSI_SHIFT_HARD,    /* the upper half of the head's channels is x_{t-1}; nothing is learned */
+    KVSI_SHIFT_FREE,     /* sum_j a_j x_{t-j}: taps a_j per head, free */
+    KVSI_SHIFT_GATE,     /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
+    KVSI_SHIFT_CLAMP,    /* free, clipped into [0,1] in the forward pass */
+    KVSI_SHIFT_CHANNEL,  /* free, with separate taps for every channel of a head */
+    KVSI_SHIFT_DATA,     /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
+    KVSI_SHIFT_HARD,     /* the upper half of the head's channels is x_{t-1}; nothing is learned */
     KVSI_SHIFT_RESIDUAL, /* x_t + sum_j a_j x_{t-j}, j from 0 on: channel, with the row itself */
 } kvsi_shift_form;
 
@@ -185,7 +185,7 @@ struct kvs_model_config {
     /* In layers without a window, scores of the row at position i have the factor
      * 1 + score_growth ln(max((i + 1) / score_growth_start, 1)). */
     double score_growth, score_growth_start;
-    double score_cap;   /* the scaled q . k becomes cap * tanh(q . k / cap); 0 = it stays */
+    double score_cap; /* the scaled q . k becomes cap * tanh(q . k / cap); 0 = it stays */
 
     size_t sliding_window;   /* token t attends to s > t - window; 0 = to all tokens before it */
     uint64_t sliding_layers; /* bit l = layer l has the window; 0 = every layer */
@@ -358,11 +358,11 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 /* The names of enum values, ended by a NULL name. */
 extern const kvsi_name kvsi_body_names[], kvsi_norm_kind_names[], kvsi_norm_place_names[],
     kvsi_parallel_names[], kvsi_activation_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
-    kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[],
-    kvsi_filters_names[], kvsi_score_divisor_names[],
-    kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[], kvsi_precision_names[],
-    kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],
-    kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
+    kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[], kvsi_filters_names[],
+    kvsi_score_divisor_names[], kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[],
+    kvsi_precision_names[], kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[],
+    kvsi_sampler_names[], kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[],
+    kvsi_dtype_names[];
 /* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];

@@ -47,14 +47,10 @@ const kvsi_alias kvsi_shift_aliases[] = {
 
 /* The arithmetic of each form is a row in kernels/forms.c. */
 const kvsi_name kvsi_shift_form_names[] = {
-    {"free", KVSI_SHIFT_FREE},
-    {"gate", KVSI_SHIFT_GATE},
-    {"clamp", KVSI_SHIFT_CLAMP},
-    {"channel", KVSI_SHIFT_CHANNEL},
-    {"data", KVSI_SHIFT_DATA},
-    {"hard", KVSI_SHIFT_HARD},
-    {"residual", KVSI_SHIFT_RESIDUAL},
-    {0},
+    {"free", KVSI_SHIFT_FREE},         {"gate", KVSI_SHIFT_GATE},
+    {"clamp", KVSI_SHIFT_CLAMP},       {"channel", KVSI_SHIFT_CHANNEL},
+    {"data", KVSI_SHIFT_DATA},         {"hard", KVSI_SHIFT_HARD},
+    {"residual", KVSI_SHIFT_RESIDUAL}, {0},
 };
 
 const kvsi_name kvsi_shift_init_names[] = {
@@ -65,12 +61,9 @@ const kvsi_name kvsi_shift_init_names[] = {
 };
 
 const kvsi_name kvsi_positions_names[] = {
-    {"rope", KVSI_POSITIONS_ROPE},
-    {"alibi", KVSI_POSITIONS_ALIBI},
-    {"learned", KVSI_POSITIONS_LEARNED},
-    {"none", KVSI_POSITIONS_NONE},
-    {"relative", KVSI_POSITIONS_RELATIVE},
-    {0},
+    {"rope", KVSI_POSITIONS_ROPE},         {"alibi", KVSI_POSITIONS_ALIBI},
+    {"learned", KVSI_POSITIONS_LEARNED},   {"none", KVSI_POSITIONS_NONE},
+    {"relative", KVSI_POSITIONS_RELATIVE}, {0},
 };
 
 const kvsi_name kvsi_filters_names[] = {

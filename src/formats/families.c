@@ -23,8 +23,8 @@ enum {
     GEMMA3 = 1 << 12,
     INKLING = 1 << 13,
     GEMMA = GEMMA2 | GEMMA3,
-    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 |
-          GEMMA | INKLING, /* with the keys of Llama */
+    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 | GEMMA |
+          INKLING, /* with the keys of Llama */
 };
 
 #define OF_LLAMA                                                                                   \
@@ -102,8 +102,8 @@ static const kvsi_family families[] = {
                  "embedding-norm=yes logit-divisor=24 shift=kv shift-form=residual shift-window=3 "
                  "shift-init=identity filters=branches filter-window=3 mlp-factor=yes",
      .windows = KVSI_WINDOWS_LISTED, .window = "sliding_window_size", .full_layer = "hybrid",
-     .sliding_layer = "hybrid_sliding", .renamed = inkling_names,
-     .dense_layers = "mlp_layer_types", .grows_scores = 1, .pads_vocabulary = 1},
+     .sliding_layer = "hybrid_sliding", .renamed = inkling_names, .dense_layers = "mlp_layer_types",
+     .grows_scores = 1, .pads_vocabulary = 1},
 };
 
 static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,

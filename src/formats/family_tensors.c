@@ -38,7 +38,7 @@ static size_t count_parts(const kvsi_packed_rows *packed, const kvsi_tensor_sour
 
 /* What our tensor `first` and some after it are in the family's files. */
 static kvsi_family_tensor find_theirs(const kvsi_family *family, const kvsi_tensor_source *ours,
-                               size_t first)
+                                      size_t first)
 {
     const char *name = describe_ours(ours, first).name;
     kvsi_family_tensor out = {.first = first, .count = 1};

@@ -464,9 +464,8 @@ static kvs_status read_windows(kvs_model_config *config, const json_t *object,
     TRY(find_layers(&w, config, object, family, what, err));
     if (family->windows == KVSI_WINDOWS_ALL && window == 0)
         return kvsi_hf_is_given(object, "layer_types") && w.count > 0
-                   ? kvsi_fail(err, KVS_E_FORMAT,
-                               "'%s': key 'layer_types' has '%s' without '%s'", what,
-                               sliding_of(family), key)
+                   ? kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'layer_types' has '%s' without '%s'",
+                               what, sliding_of(family), key)
                    : KVS_OK;
     if (kvsi_hf_is_given(object, "use_sliding_window"))
         TRY(kvsi_json_get_bool(&asked, object, "use_sliding_window", what, err));
@@ -520,7 +519,8 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
         return failed;
     list = json_array();
     for (size_t l = 0; l < config->layers; l++)
-        failed |= json_array_append_new(list, json_string(slides(config, l) ? sliding_of(family) : full_of(family)));
+        failed |= json_array_append_new(
+            list, json_string(slides(config, l) ? sliding_of(family) : full_of(family)));
     while (first < config->layers && !slides(config, first))
         first++;
     if (family->windows == KVSI_WINDOWS_ASKED) {

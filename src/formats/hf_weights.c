@@ -178,9 +178,8 @@ static kvs_status add_renamed(kvsi_weights *w, const kvsi_file_tensor *tensor,
     kvsi_file_tensor view = *tensor;
     char name[NAME_SIZE];
 
-    if (snprintf(name, sizeof name, "%.*s%s",
-                 (int)(strlen(tensor->name) - strlen(renamed->theirs)), tensor->name,
-                 renamed->ours) >= (int)sizeof name)
+    if (snprintf(name, sizeof name, "%.*s%s", (int)(strlen(tensor->name) - strlen(renamed->theirs)),
+                 tensor->name, renamed->ours) >= (int)sizeof name)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
                          tensor->name);
     if (renamed->shape != KVSI_RENAMED_SAME)

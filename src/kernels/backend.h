@@ -186,8 +186,8 @@ typedef struct kvsi_attention {
  * head of `width` channels, of the form `residual`. */
 typedef struct kvsi_filter {
     size_t width, window;
-    const real *parameters; /* [width, window + 1] */
-    const real *factor;     /* [1], or NULL = 1 */
+    const real *parameters;    /* [width, window + 1] */
+    const real *factor;        /* [1], or NULL = 1 */
     real *gradient, *d_factor; /* of the same shapes, +=; used by the backward pass only */
     kvsi_tail tail;            /* which tail of the spans holds its rows */
     size_t sequences;

@@ -65,7 +65,8 @@ kvsi_target kvsi_target_q(const kvsi_attention *a)
 kvsi_target kvsi_target_k(const kvsi_attention *a)
 {
     return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size,
-                         a->k_gain,   a->d_k_gain, gain_stride(a),           KVSI_TAIL_K};
+                         a->k_gain,   a->d_k_gain, gain_stride(a),
+                         KVSI_TAIL_K};
 }
 
 kvsi_target kvsi_target_v(const kvsi_attention *a)

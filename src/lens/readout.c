@@ -248,8 +248,8 @@ static float near(const score_terms *terms, const kvsi_relative *r, size_t row, 
     float sum = 0;
 
     for (size_t c = 0; distance < r->extent && c < r->size; c++)
-        sum += (float)terms->rows[row * r->size + c] *
-               (float)terms->table[c * r->extent + distance];
+        sum +=
+            (float)terms->rows[row * r->size + c] * (float)terms->table[c * r->extent + distance];
     return sum;
 }
 

@@ -75,8 +75,7 @@ static kvs_status check_layers(const char *name, uint64_t listed, size_t layers,
 
 static kvs_status check_relative(const kvs_model_config *c, kvs_err *err)
 {
-    if ((c->relative_size > 0 || c->relative_extent > 0) &&
-        c->positions != KVSI_POSITIONS_RELATIVE)
+    if ((c->relative_size > 0 || c->relative_extent > 0) && c->positions != KVSI_POSITIONS_RELATIVE)
         return kvsi_fail(err, KVS_E_INVALID,
                          "a size and an extent of relative positions need positions relative, "
                          "found %s",

@@ -6,10 +6,10 @@
 
 typedef struct kvsi_layer_shape {
     size_t heads, kv_heads, head_size;
-    size_t rotary;         /* the first `rotary` channels of a head rotate */
-    size_t q_width;        /* heads * head_size, also of attention's output */
-    size_t qkv_width;      /* (heads + 2 kv_heads) * head_size */
-    size_t sliding_window; /* 0 = none */
+    size_t rotary;          /* the first `rotary` channels of a head rotate */
+    size_t q_width;         /* heads * head_size, also of attention's output */
+    size_t qkv_width;       /* (heads + 2 kv_heads) * head_size */
+    size_t sliding_window;  /* 0 = none */
     size_t relative_extent; /* distances with a term of relative positions; 0 = none */
 } kvsi_layer_shape;
 

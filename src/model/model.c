@@ -61,8 +61,8 @@ static kvs_status make_growth(real **out, kvs_model *m, kvs_err *err)
     real *host = kvsi_alloc(c->context, sizeof *host);
 
     for (size_t t = 0; host && t < c->context; t++)
-        host[t] = (real)(1 + c->score_growth *
-                                 log(fmax((double)(t + 1) / c->score_growth_start, 1)));
+        host[t] =
+            (real)(1 + c->score_growth * log(fmax((double)(t + 1) / c->score_growth_start, 1)));
     return upload_table(out, &m->context, host, c->context, err);
 }
 

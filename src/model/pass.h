@@ -37,14 +37,14 @@ typedef struct kvsi_pass_hooks {
  * used.  Unless they are recomputed, layers share qkv and up too and keep the values in kept_qkv
  * and kept_up, from which kvsi_pass_widen_layer restores them. */
 typedef struct kvsi_layer_memory {
-    real *x;      /* [n, dim] the layer's input */
-    real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
-    real *gates;  /* [n, gate heads] logits of the form `data`; NULL for other forms */
+    real *x;        /* [n, dim] the layer's input */
+    real *qkv;      /* [n, (heads + 2 kv_heads) head_size], raw */
+    real *gates;    /* [n, gate heads] logits of the form `data`; NULL for other forms */
     real *relative; /* [n, heads relative_size] r of relative positions; NULL without them */
-    real *mixed;  /* [n, heads head_size] attention's output, before o */
-    real *logsum; /* [n, heads] */
-    real *middle; /* [n, dim] between attention and MLP */
-    real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
+    real *mixed;    /* [n, heads head_size] attention's output, before o */
+    real *logsum;   /* [n, heads] */
+    real *middle;   /* [n, dim] between attention and MLP */
+    real *up;       /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
     real *attention_raw, *mlp_raw; /* [n, dim] the branches before their filter, if there is one */
     real *attention_out, *mlp_out; /* [n, dim] the branches before their norm, if they have one */
     uint16_t *kept_qkv, *kept_up;  /* bfloat16, of the same shapes; NULL = not kept */
@@ -84,7 +84,8 @@ typedef struct kvsi_pass {
     real *hidden;    /* [n, ffn] */
     real *branch;    /* [n, dim] a branch that changes before it is added, if any does */
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
-    real *d_x, *d_normed, *d_qkv, *d_gates, *d_relative, *d_mixed; /* these to d_out: training only */
+    real *d_x, *d_normed, *d_qkv, *d_gates, *d_relative,
+        *d_mixed; /* these to d_out: training only */
     real *d_up, *d_hidden;
     real *d_branch, *d_unit_head; /* like branch and unit_head */
     real *d_out; /* [n, dim] the gradient of a layer's output, if branches are parallel */

@@ -118,8 +118,7 @@ static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, s
     layer->mixed = take(w, n * most.q_width, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
-    layer->attention_raw =
-        take(w, c->filters & KVSI_FILTER_ATTENTION ? filtered : 0, sizeof(real));
+    layer->attention_raw = take(w, c->filters & KVSI_FILTER_ATTENTION ? filtered : 0, sizeof(real));
     layer->mlp_raw = take(w, c->filters & KVSI_FILTER_MLP ? filtered : 0, sizeof(real));
     layer->attention_out = take(w, normed, sizeof(real));
     layer->mlp_out = take(w, c->no_mlp ? 0 : normed, sizeof(real));
@@ -190,8 +189,7 @@ static void lay_out_packed(kvsi_pass *p, walk *w)
             *layer = p->model->matrices.layers[l];
         layer->qkv.part[0].packed = take_packed(p, shape.qkv_width, c->dim, w);
         layer->o.part[0].packed = take_packed(p, c->dim, shape.q_width, w);
-        layer->relative.part[0].packed =
-            take_packed(p, shape.heads * c->relative_size, c->dim, w);
+        layer->relative.part[0].packed = take_packed(p, shape.heads * c->relative_size, c->dim, w);
         layer->up.part[0].packed = take_packed(p, kvsi_up_width(c), c->dim, w);
         layer->down.part[0].packed = take_packed(p, c->no_mlp ? 0 : c->dim, c->ffn, w);
     }

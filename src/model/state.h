@@ -31,17 +31,17 @@ typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* the model's */
     size_t length, capacity;
-    size_t snapshots;               /* most snapshots per tail */
-    size_t sliding_rows;            /* rows of the cache in layers with a sliding window */
-    size_t sliding_first;           /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
-    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE, KVSI_F16 or KVSI_Q8_0 */
-    unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
+    size_t snapshots;         /* most snapshots per tail */
+    size_t sliding_rows;      /* rows of the cache in layers with a sliding window */
+    size_t sliding_first;     /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
+    kvsi_dtype cache;         /* type of k and v: KVSI_REAL_TYPE, KVSI_F16 or KVSI_Q8_0 */
+    unsigned char *k, *v;     /* layer by layer [kv_heads, rows, head_size] */
     real *tails[KVSI_TAILS];  /* layer by layer [1 + snapshots, window, width of a row]; NULL = not
                                  shifted or filtered */
     kvsi_state_place *places; /* [layers + 1]; the last one is the end */
     real *last;               /* [dim] the last token's output after the final norm */
-    int last_of_many;      /* `last` was computed in a pass of more than KVSI_FEW_ROWS tokens */
-    kvsi_state_taps *taps; /* the state's own taps; NULL = the model's taps are used */
+    int last_of_many;         /* `last` was computed in a pass of more than KVSI_FEW_ROWS tokens */
+    kvsi_state_taps *taps;    /* the state's own taps; NULL = the model's taps are used */
 } kvsi_state;
 
 /* The cache type for a public type name. */

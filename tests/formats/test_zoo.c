@@ -329,9 +329,9 @@ static const char *const harmless[] = {
 /* Keys of Inkling about experts and layers that predict later tokens, which its dense models lack,
  * and one that follows from the others. */
 static const char *const of_experts[] = {
-    "moe_intermediate_size", "n_routed_experts",        "n_shared_experts",
-    "num_experts_per_tok",   "rms_norm_eps_moe_gate",   "route_scale",
-    "shared_expert_sink",    "chain_hidden_post_norm",  "mtp_hidden_states_first",
+    "moe_intermediate_size", "n_routed_experts",       "n_shared_experts",
+    "num_experts_per_tok",   "rms_norm_eps_moe_gate",  "route_scale",
+    "shared_expert_sink",    "chain_hidden_post_norm", "mtp_hidden_states_first",
     "mtp_local_layer_ids",   "number_of_conv_states",
 };
 

@@ -348,7 +348,8 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
         s->heads, s->kv_heads, s->head_size, s->sequences, s->lengths[0], s->lengths[1],
         s->lengths[2], s->lengths[3], s->past[0], kvsi_shift_targets_name(s->targets),
         kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, (int)s->norm, s->offset,
-        s->cap, s->relative, s->extent, s->grows, s->sliding_window, s->dropout, s->scores, (int)precision);
+        s->cap, s->relative, s->extent, s->grows, s->sliding_window, s->dropout, s->scores,
+        (int)precision);
     levels_check(&c);
     if (s->cached)
         return;

@@ -95,9 +95,9 @@ static const unit *packed_unit(const kvsi_context *c)
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
     const kvsi_context c = {.precision = l->precision};
-    const plan p =
-        make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences, l->heads,
-                  l->kv_heads, l->head_size, l->shift_params, l->qk_norm, l->relative_size, threads);
+    const plan p = make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences,
+                             l->heads, l->kv_heads, l->head_size, l->shift_params, l->qk_norm,
+                             l->relative_size, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }

@@ -128,7 +128,8 @@ void LEVEL(relative_finish)(const work *w, const scratch *s, const head_view *h,
     for (size_t c = 0; c < h->a->relative.size; c++)
         for (size_t j = 0; j < columns && j <= first; j++)
             if (first - j < own.distances)
-                own.at[c * own.distances + first - j] += (double)s->d_near[c * RELATIVE_COLUMNS + j];
+                own.at[c * own.distances + first - j] +=
+                    (double)s->d_near[c * RELATIVE_COLUMNS + j];
 }
 
 void LEVEL(relative_reduce)(const work *w, const kvsi_attention *a)

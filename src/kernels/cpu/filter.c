@@ -62,8 +62,7 @@ void LEVEL(filter_forward)(kvsi_context *c, float *y, const float *x, const kvsi
         LEVEL(shift_rotate)(y + span->start * f->width + b.first, f->width, &rows);
     }
     for (size_t s = 0; s < f->sequences; s++)
-        kvsi_update_tail(&f->spans[s], f->tail,
-                         (kvsi_raw_rows){x, f->width, f->width, f->window});
+        kvsi_update_tail(&f->spans[s], f->tail, (kvsi_raw_rows){x, f->width, f->width, f->window});
 }
 
 /* Turns sums over all rows of d_y_t x_{t-j}, [window + 1, channels], into the gradients of a

@@ -297,8 +297,8 @@ INLINE vec_pair pair_rotate(vec_pair x, channels at, const shift_rotation *m, si
 /* Whether the head consists of whole pairs. */
 static int is_paired(const shift_rotation *m)
 {
-    return m->window <= 1 && !m->gates && !m->gain && !m->growth &&
-           m->rotary % (2 * VEC) == 0 && m->head_size % (2 * VEC) == 0;
+    return m->window <= 1 && !m->gates && !m->gain && !m->growth && m->rotary % (2 * VEC) == 0 &&
+           m->head_size % (2 * VEC) == 0;
 }
 
 /* The rotating channels i and i + rotary / 2 first, then neighbours. */

@@ -230,8 +230,10 @@ static void shift_rotate_keys(const work *w, const real *qkv, const kvsi_span *s
     real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
     for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
-        finished_row(new_k, w, kvsi_target_k(a), span->tails[KVSI_TAIL_K], qkv, span, t, head, a, a->rotary);
-        finished_row(new_v, w, kvsi_target_v(a), span->tails[KVSI_TAIL_V], qkv, span, t, head, a, 0);
+        finished_row(new_k, w, kvsi_target_k(a), span->tails[KVSI_TAIL_K], qkv, span, t, head, a,
+                     a->rotary);
+        finished_row(new_v, w, kvsi_target_v(a), span->tails[KVSI_TAIL_V], qkv, span, t, head, a,
+                     0);
         keep_row(k, new_k, span, t, d);
         keep_row(v, new_v, span, t, d);
     }
@@ -245,7 +247,8 @@ static void shift_rotate_all(const work *w, const real *qkv, const kvsi_attentio
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
                 finished_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
-                             kvsi_target_q(a), span->tails[KVSI_TAIL_Q], qkv, span, t, h, a, a->rotary);
+                             kvsi_target_q(a), span->tails[KVSI_TAIL_Q], qkv, span, t, h, a,
+                             a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++)
             shift_rotate_keys(w, qkv, span, h, a);
     }
@@ -332,8 +335,8 @@ static double near(const query *q, size_t s)
     double sum = 0;
 
     for (size_t c = 0; c < relative_numbers(q, s); c++)
-        sum += (double)r->rows[relative_row(q) + c] *
-               (double)r->table[c * r->extent + (q->last - s)];
+        sum +=
+            (double)r->rows[relative_row(q) + c] * (double)r->table[c * r->extent + (q->last - s)];
     return (double)growth_at(q->a, q->last) * sum;
 }
 
