@@ -89,6 +89,15 @@ OWN_SETTINGS = {
     "no_rope_layers": [],  # layers where nothing rotates
     "sliding_rope_base": 0.0,  # of layers with the window, which then have no scaling; 0 = as others
     "score_cap": 0.0,  # the same for scores, before the slopes of ALiBi
+    "filters": "none",  # for this and those up to sliding_head_size see UNSUPPORTED
+    "filter_window": 0,
+    "mlp_factor": False,
+    "relative_size": 0,
+    "relative_extent": 0,
+    "score_divisor": "root",
+    "score_growth": 0.0,
+    "score_growth_start": 0.0,
+    "sliding_head_size": 0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
@@ -117,8 +126,8 @@ GPT2_DROPOUT = {"dropout_embedding": "embd_pdrop", "dropout_attention": "attn_pd
 CHOICES = {
     "body": ["llama", "gpt2"],
     "targets": ["none", "k", "v", "kv", "qkv"],
-    "form": ["free", "gate", "clamp", "channel", "data", "hard"],
-    "positions": ["rope", "alibi", "learned", "none"],
+    "form": ["free", "gate", "clamp", "channel", "data", "hard"],  # not "residual"
+    "positions": ["rope", "alibi", "learned", "none"],  # not "relative"
     "head": ["linear", "normalised", "none"],
     "qk_norm": ["none", "head", "full", "layer"],
     "norm_kind": ["auto", "rms", "layer"],
@@ -126,6 +135,13 @@ CHOICES = {
     "parallel": ["none", "own", "shared"],
     "activation": ["auto", "silu", "gelu", "gelu-tanh", "relu"],
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
+}
+# Settings that kvshift has and this file does not: only the value of a plain model is accepted.
+UNSUPPORTED = {
+    "filters",  # "attention", "mlp", "branches"
+    "filter_window", "mlp_factor", "relative_size", "relative_extent",
+    "score_divisor",  # "size"
+    "score_growth", "score_growth_start", "sliding_head_size",
 }
 
 
@@ -164,6 +180,9 @@ class KVShiftConfig(PretrainedConfig):
         for key, value in self.kvshift.items():
             if key not in OWN_SETTINGS and not (self.is_gpt2() and key in GPT2_SETTINGS):
                 raise ValueError(f"kvshift: unknown key '{key}'")
+            if key in UNSUPPORTED and value != OWN_SETTINGS[key]:
+                raise ValueError(f"kvshift: key '{key}': expected {OWN_SETTINGS[key]}, found "
+                                 f"{value}, which only the command kvshift computes")
             if value not in CHOICES.get(key, [value]):
                 raise ValueError(f"kvshift: key '{key}': expected {', '.join(CHOICES[key])}, "
                                  f"found '{value}'")

@@ -21,12 +21,13 @@ enum {
     OLMO2 = 1 << 10,
     GEMMA2 = 1 << 11,
     GEMMA3 = 1 << 12,
+    INKLING = 1 << 13,
     GEMMA = GEMMA2 | GEMMA3,
-    NEOX = 1 << 13,
-    STABLELM = 1 << 14,
-    OPT = 1 << 15,
-    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 |
-          GEMMA, /* with the keys of Llama */
+    NEOX = 1 << 14,
+    STABLELM = 1 << 15,
+    OPT = 1 << 16,
+    KIN = LLAMA | MISTRAL | QWEN2 | SMOLLM3 | PHI3 | QWEN3 | GRANITE | OLMO2 | GEMMA |
+          INKLING, /* with the keys of Llama */
     LAYER_NORM = NEOX | STABLELM,
 };
 
@@ -65,15 +66,15 @@ static const kvsi_packed_rows phi3_rows[] = {
 };
 
 static const kvsi_family_name neox_names[] = {
-    {"gpt_neox.layers.", "model.layers."},
-    {"gpt_neox.embed_in.", "model.embed_tokens."},
-    {"gpt_neox.final_layer_norm.", "model.norm."},
-    {"embed_out.", "lm_head."},
-    {".attention.dense.", ".self_attn.o_proj."},
-    {".attention.", ".self_attn."},
-    {".dense_h_to_4h.", ".up_proj."},
-    {".dense_4h_to_h.", ".down_proj."},
-    {NULL, NULL},
+    {"gpt_neox.layers.", "model.layers.", KVSI_SHAPE_SAME},
+    {"gpt_neox.embed_in.", "model.embed_tokens.", KVSI_SHAPE_SAME},
+    {"gpt_neox.final_layer_norm.", "model.norm.", KVSI_SHAPE_SAME},
+    {"embed_out.", "lm_head.", KVSI_SHAPE_SAME},
+    {".attention.dense.", ".self_attn.o_proj.", KVSI_SHAPE_SAME},
+    {".attention.", ".self_attn.", KVSI_SHAPE_SAME},
+    {".dense_h_to_4h.", ".up_proj.", KVSI_SHAPE_SAME},
+    {".dense_4h_to_h.", ".down_proj.", KVSI_SHAPE_SAME},
+    {NULL, NULL, KVSI_SHAPE_SAME},
 };
 
 static const kvsi_packed_rows neox_rows[] = {
@@ -87,20 +88,31 @@ static const kvsi_packed_rows neox_rows[] = {
 };
 
 static const kvsi_family_name opt_names[] = {
-    {"model.decoder.final_layer_norm.", "model.norm."},
-    {"model.decoder.layers.", "model.layers."},
-    {"model.decoder.embed_", "model.embed_"},
-    {".self_attn_layer_norm.", ".input_layernorm."},
-    {".final_layer_norm.", ".post_attention_layernorm."},
-    {".out_proj.", ".o_proj."},
-    {".fc1.", ".mlp.up_proj."},
-    {".fc2.", ".mlp.down_proj."},
-    {NULL, NULL},
+    {"model.decoder.final_layer_norm.", "model.norm.", KVSI_SHAPE_SAME},
+    {"model.decoder.layers.", "model.layers.", KVSI_SHAPE_SAME},
+    {"model.decoder.embed_", "model.embed_", KVSI_SHAPE_SAME},
+    {".self_attn_layer_norm.", ".input_layernorm.", KVSI_SHAPE_SAME},
+    {".final_layer_norm.", ".post_attention_layernorm.", KVSI_SHAPE_SAME},
+    {".out_proj.", ".o_proj.", KVSI_SHAPE_SAME},
+    {".fc1.", ".mlp.up_proj.", KVSI_SHAPE_SAME},
+    {".fc2.", ".mlp.down_proj.", KVSI_SHAPE_SAME},
+    {NULL, NULL, KVSI_SHAPE_SAME},
 };
 
 static const kvsi_packed_rows opt_rows[] = {
     {.name = "embed_positions.weight", .parts = {"embed_positions.weight"}, .unused = 2},
     {0},
+};
+
+static const kvsi_family_name inkling_names[] = {
+    {"model.embed_tokens.embed_norm.", "model.embed_norm.", KVSI_SHAPE_SAME},
+    {".self_attn.k_sconv.conv1d.weight", ".self_attn.k_shift", KVSI_SHAPE_SHIFT},
+    {".self_attn.v_sconv.conv1d.weight", ".self_attn.v_shift", KVSI_SHAPE_SHIFT},
+    {".self_attn.rel_logits_proj.proj", ".self_attn.r_table", KVSI_SHAPE_SAME},
+    {".attn_sconv.conv1d.weight", ".self_attn.filter", KVSI_SHAPE_FILTER},
+    {".mlp_sconv.conv1d.weight", ".mlp.filter", KVSI_SHAPE_FILTER},
+    {".mlp.global_scale", ".mlp.factor", KVSI_SHAPE_SAME},
+    {NULL, NULL, KVSI_SHAPE_SAME},
 };
 
 /* A model that was read from no family's files, and has no shift, is written as the first family
@@ -145,6 +157,15 @@ static const kvsi_family families[] = {
      .settings = "context=2048 norm-eps=1e-5 norm-kind=layer positions=learned activation=relu "
                  "plain-mlp=yes qkv-bias=yes o-bias=yes mlp-bias=yes tied=yes dropout-residual=0.1",
      .names = opt_names, .packed = opt_rows},
+    {"inkling_text", "InklingForCausalLM", INKLING, OF_LLAMA,
+     .settings = "context=131072 norm-eps=1e-6 kv-heads=8 head-size=128 sliding-window=512 "
+                 "sliding-heads=64 sliding-kv-heads=16 sliding-head-size=128 positions=relative "
+                 "relative-size=16 relative-extent=1024 score-divisor=size qk-norm=head "
+                 "embedding-norm=yes logit-divisor=24 shift=kv shift-form=residual shift-window=3 "
+                 "shift-init=identity filters=branches filter-window=3 mlp-factor=yes",
+     .windows = KVSI_WINDOWS_LISTED, .window = "sliding_window_size", .full_layer = "hybrid",
+     .sliding_layer = "hybrid_sliding", .names = inkling_names, .dense_layers = "mlp_layer_types",
+     .grows_scores = 1, .pads_vocabulary = 1},
 };
 
 static const kvsi_family own_llama = {kvsi_own_type, kvsi_own_model, OWN_LLAMA, OF_LLAMA,
@@ -184,12 +205,14 @@ kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, 
 
 /* ---- names of tensors ------------------------------------------------------------------------ */
 
-/* Replaces the first `from` by `to`; returns 0 if the result does not fit. */
-static int replace(char *name, size_t size, const char *from, const char *to)
+/* Replaces the first `from` by `to`; returns 0 if the result does not fit.  *found = whether there
+ * is one. */
+static int replace(char *name, size_t size, const char *from, const char *to, int *found)
 {
     char *at = strstr(name, from);
     const size_t old = strlen(from), new = strlen(to);
 
+    *found = at != NULL;
     if (!at)
         return 1;
     if (strlen(name) - old + new >= size)
@@ -200,21 +223,29 @@ static int replace(char *name, size_t size, const char *from, const char *to)
     return 1;
 }
 
-int kvsi_family_our_name(char *out, size_t size, const kvsi_family *family, const char *theirs)
+int kvsi_family_our_name(char *out, size_t size, kvsi_file_shape *shape, const kvsi_family *family,
+                         const char *theirs)
 {
-    int fits = snprintf(out, size, "%s", theirs) < (int)size;
+    int fits = snprintf(out, size, "%s", theirs) < (int)size, found;
 
-    for (const kvsi_family_name *n = family->names; fits && n && n->theirs; n++)
-        fits = replace(out, size, n->theirs, n->ours);
+    *shape = KVSI_SHAPE_SAME;
+    for (const kvsi_family_name *n = family->names; fits && n && n->theirs; n++) {
+        fits = replace(out, size, n->theirs, n->ours, &found);
+        *shape = found ? n->shape : *shape;
+    }
     return fits;
 }
 
-int kvsi_family_their_name(char *out, size_t size, const kvsi_family *family, const char *ours)
+int kvsi_family_their_name(char *out, size_t size, kvsi_file_shape *shape,
+                           const kvsi_family *family, const char *ours)
 {
-    int fits = snprintf(out, size, "%s", ours) < (int)size;
+    int fits = snprintf(out, size, "%s", ours) < (int)size, found;
 
-    for (const kvsi_family_name *n = family->names; fits && n && n->theirs; n++)
-        fits = replace(out, size, n->ours, n->theirs);
+    *shape = KVSI_SHAPE_SAME;
+    for (const kvsi_family_name *n = family->names; fits && n && n->theirs; n++) {
+        fits = replace(out, size, n->ours, n->theirs, &found);
+        *shape = found ? n->shape : *shape;
+    }
     return fits;
 }
 
@@ -232,7 +263,7 @@ static const struct {
     {"mamba", "state-space layers"},
     {"rwkv", "recurrent layers"},
     {"lfm2", "convolution layers"},
-    {"inkling", "convolutions of the branches and relative scores"},
+    {"inkling", "encoders of images and audio"},
     {"qwen3_next", "linear attention and mixtures of experts"},
     {"gemma3n", "embeddings per layer, and an encoder of images"},
     {"gemma3", "an encoder of images"},
@@ -268,7 +299,7 @@ static const kvsi_family_key keys[] = {
     {"num_attention_heads", "heads", KIN | LAYER_NORM | OPT | OWN_LLAMA, 1},
     {"num_key_value_heads", "kv-heads", KIN | STABLELM | OWN_LLAMA, 0},
     {"max_position_embeddings", "context", KIN | LAYER_NORM | OPT | OWN_LLAMA, 0},
-    {"rope_theta", "rope-base", KIN | STABLELM | OWN_LLAMA, 0},
+    {"rope_theta", "rope-base", (KIN & ~INKLING) | STABLELM | OWN_LLAMA, 0},
     {"rotary_emb_base", "rope-base", NEOX, 0},
     {"rms_norm_eps", "norm-eps", KIN | OWN_LLAMA, 0},
     {"layer_norm_eps", "norm-eps", LAYER_NORM, 0},
@@ -309,6 +340,15 @@ static const kvsi_family_key keys[] = {
     {"attn_logit_softcapping", "score-cap", GEMMA2, KVSI_KEY_NULLABLE},
     {"final_logit_softcapping", "logit-cap", GEMMA, KVSI_KEY_NULLABLE},
     {"rope_local_base_freq", "sliding-rope-base", GEMMA3, 0},
+    {"unpadded_vocab_size", "vocab", INKLING, KVSI_KEY_AT_MOST},
+    {"swa_num_attention_heads", "sliding-heads", INKLING, 0},
+    {"swa_num_key_value_heads", "sliding-kv-heads", INKLING, 0},
+    {"swa_head_dim", "sliding-head-size", INKLING, 0},
+    {"d_rel", "relative-size", INKLING, 0},
+    {"rel_extent", "relative-extent", INKLING, 0},
+    {"logits_mup_width_multiplier", "logit-divisor", INKLING, 0},
+    {"conv_kernel_size", "shift-window", INKLING, KVSI_KEY_TAPS},
+    {"conv_kernel_size", "filter-window", INKLING, KVSI_KEY_TAPS},
 };
 
 const kvsi_family_key *kvsi_family_key_at(size_t index)
@@ -320,7 +360,9 @@ static const kvsi_family_fixed fixed[] = {
     {"attention_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG,
      OWN_LLAMA | LLAMA | SMOLLM3 | QWEN3 | GRANITE | OLMO2 | GEMMA},
     {"mlp_bias", OWN_LLAMA, 0, KVSI_FIXED_FLAG, OWN_LLAMA | LLAMA | SMOLLM3 | GRANITE},
-    {"partial_rotary_factor", (KIN & ~PHI3) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"partial_rotary_factor", (KIN & ~(PHI3 | INKLING)) | OWN_LLAMA, 1, KVSI_FIXED_NUMBER, 0},
+    {"local_layer_ids", INKLING, 0, KVSI_FIXED_NULL, 0}, /* 'layer_types' has them */
+    {"num_mtp_layers", INKLING, 0, KVSI_FIXED_NULL, 0},  /* layers that predict later tokens */
     {"attn_logit_softcapping", GEMMA3, 0, KVSI_FIXED_NULL, 0}, /* transformers leaves it out */
     {"use_bidirectional_attention", GEMMA, 0, KVSI_FIXED_FLAG, 0},
     {"do_layer_norm_before", OPT, 1, KVSI_FIXED_FLAG, 0},

@@ -14,13 +14,23 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_ASKED,     /* with 'use_sliding_window', those from 'max_window_layers' on */
     KVSI_WINDOWS_ALTERNATE, /* every other one, from the first on */
     KVSI_WINDOWS_PATTERN,   /* all but every 'sliding_window_pattern'-th */
+    KVSI_WINDOWS_LISTED,    /* those of 'layer_types', which must be there */
 } kvsi_window_rule;
 
 enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
 
+/* The shape of a tensor in a family's files.  Taps may be stored as [channels, 1, taps], the weights
+ * of a convolution. */
+typedef enum kvsi_file_shape {
+    KVSI_SHAPE_SAME,
+    KVSI_SHAPE_FILTER, /* ours: [channels, taps] */
+    KVSI_SHAPE_SHIFT,  /* ours: [kv heads, channels of a head, taps] */
+} kvsi_file_shape;
+
 /* A part of the names of tensors in a family's files, and what stands in our names instead. */
 typedef struct kvsi_family_name {
     const char *theirs, *ours;
+    kvsi_file_shape shape;
 } kvsi_family_name;
 
 /* A tensor whose rows are those of several of ours, which follow each other in our order: first all
@@ -47,6 +57,12 @@ typedef struct kvsi_family {
     int root_scale;                 /* the scale of embeddings is the root of their width */
     const kvsi_family_name *names;  /* ended by NULL; applied in this order.  NULL = as ours */
     const kvsi_packed_rows *packed; /* ended by a NULL name; NULL = none */
+    const char *dense_layers; /* the key that lists which layers have no experts, which must be all;
+                                 NULL = there is none */
+    int grows_scores;         /* its files have the growth of scores */
+    int pads_vocabulary;      /* tables of tokens may have rows beyond the vocabulary */
+    const char *window, *full_layer, *sliding_layer; /* the key of the window, and the names in
+                                                        'layer_types'; NULL = as most have them */
 } kvsi_family;
 
 /* Our own models, whose config.json has an object with what differs from a plain model. */
@@ -58,10 +74,12 @@ const kvsi_family *kvsi_family_find(const char *type);
 const kvsi_family *kvsi_family_own(kvsi_body body);
 /* Sets the settings of all its models. */
 kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, kvs_err *err);
-/* Our name of a tensor of the family's files, or theirs of one of ours.  Return 0 if it does not
- * fit. */
-int kvsi_family_our_name(char *out, size_t size, const kvsi_family *family, const char *theirs);
-int kvsi_family_their_name(char *out, size_t size, const kvsi_family *family, const char *ours);
+/* Our name of a tensor of the family's files, or theirs of one of ours, and its shape there.  Return
+ * 0 if the name does not fit. */
+int kvsi_family_our_name(char *out, size_t size, kvsi_file_shape *shape, const kvsi_family *family,
+                         const char *theirs);
+int kvsi_family_their_name(char *out, size_t size, kvsi_file_shape *shape,
+                           const kvsi_family *family, const char *ours);
 /* What models of an unknown type would need; NULL if nothing is known about it. */
 const char *kvsi_family_missing(const char *type);
 
@@ -70,6 +88,8 @@ typedef enum kvsi_key_kind {
     KVSI_KEY_REQUIRED,     /* 1: the value of the setting, which must be there */
     KVSI_KEY_NULLABLE,     /* as OPTIONAL, but null = the setting is left alone */
     KVSI_KEY_INVERSE_ROOT, /* as OPTIONAL; the setting is 1 / root of the number */
+    KVSI_KEY_TAPS,         /* as OPTIONAL; a number of taps, one more than the setting */
+    KVSI_KEY_AT_MOST,      /* as OPTIONAL; it may only make the setting smaller */
     KVSI_KEY_CHOICE,       /* a flag; "NAME=VALUE" is for true, the default for false */
     KVSI_KEY_SAME,         /* as OPTIONAL, but a key before it sets it, and this one must agree */
 } kvsi_key_kind;

@@ -13,6 +13,7 @@ enum { NAME_SIZE = 512 };
 typedef struct kvsi_family_tensor {
     size_t first, count;
     const kvsi_packed_rows *packed;
+    kvsi_file_shape shape;
     char name[NAME_SIZE];
 } kvsi_family_tensor;
 
@@ -71,7 +72,8 @@ kvs_status kvsi_family_tensors_init(kvsi_family_tensors *tensors, const kvsi_fam
         char name[NAME_SIZE];
 
         find_parts(tensor, name, family, ours, i);
-        if (!kvsi_family_their_name(tensor->name, sizeof tensor->name, family, name))
+        if (!kvsi_family_their_name(tensor->name, sizeof tensor->name, &tensor->shape, family,
+                                    name))
             return kvsi_fail(err, KVS_E_LIMIT, "the name of tensor '%.100s' is too long", name);
     }
     return KVS_OK;
@@ -85,7 +87,7 @@ void kvsi_family_tensors_release(kvsi_family_tensors *tensors)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* The rows of all parts; parts of different types become float32. */
+/* The rows of all parts; parts of different types become float32.  Taps are [channels, 1, taps]. */
 static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 {
     const kvsi_family_tensors *t = self;
@@ -101,6 +103,13 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
     }
     if (tensor->packed)
         out->shape[0] += tensor->packed->unused;
+    if (tensor->shape == KVSI_SHAPE_SHIFT)
+        out->shape[0] *= out->shape[1];
+    if (tensor->shape != KVSI_SHAPE_SAME) {
+        out->shape[2] = out->shape[out->rank - 1];
+        out->shape[1] = 1;
+        out->rank = 3;
+    }
 }
 
 /* Head h of part i of all parts, of `values` values each, becomes part i of head h. */

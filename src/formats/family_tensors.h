@@ -1,5 +1,5 @@
 /* formats/family_tensors.h - the tensors of a model as the files of its family have them: some
- * families have other names, or several of our tensors as the rows of one. */
+ * families have other names and shapes, or several of our tensors as the rows of one. */
 #ifndef KVSI_FORMATS_FAMILY_TENSORS_H
 #define KVSI_FORMATS_FAMILY_TENSORS_H
 

@@ -42,6 +42,11 @@ static double *real_of(const kvsi_setting *row, kvs_model_config *config)
     return (double *)(void *)((char *)config + row->offset);
 }
 
+static size_t *size_of(const kvsi_setting *row, kvs_model_config *config)
+{
+    return (size_t *)(void *)((char *)config + row->offset);
+}
+
 /* Sets the setting of a KVSI_KEY_CHOICE. */
 static kvs_status choose(const kvsi_family_key *key, kvs_model_config *config, int chosen,
                          const char *what, kvs_err *err)
@@ -70,6 +75,8 @@ static json_t *key_to_json(const kvsi_family_key *key, const kvs_model_config *c
             return json_integer((json_int_t)round(square));
         *real_of(row, &other) = square;
         return kvsi_setting_to_json(row, &other);
+    case KVSI_KEY_TAPS:
+        return json_integer((json_int_t)(*size_of(row, &other) + 1));
     case KVSI_KEY_CHOICE:
         return json_boolean(choose(key, &other, 1, key->key, NULL) == KVS_OK &&
                             kvsi_setting_equal(row, config, &other));
@@ -95,6 +102,8 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
             return 0;
         c.head_size = c.dim / c.heads;
     }
+    if (c.sliding_head_size == 0)
+        c.sliding_head_size = c.head_size > 0 ? c.head_size : c.dim / c.sliding_heads;
     return json_object_set_new(object, key->key, key_to_json(key, &c));
 }
 
@@ -221,6 +230,19 @@ static json_t *activation_to_json(const kvsi_family *family, const kvs_model_con
     return json_string(family->activations[0]);
 }
 
+static const char DENSE[] = "dense";
+
+static int set_dense_layers(json_t *object, const kvs_model_config *config,
+                            const kvsi_family *family)
+{
+    json_t *list = json_array();
+    int failed = 0;
+
+    for (size_t l = 0; l < config->layers; l++)
+        failed |= json_array_append_new(list, json_string(DENSE));
+    return failed | json_object_set_new(object, family->dense_layers, list);
+}
+
 /* config.json of a family; `own`, which may be NULL, is our object.  NULL: no memory. */
 static json_t *family_to_json(const kvsi_family *family, const kvs_model_config *config,
                               json_t *own)
@@ -235,6 +257,8 @@ static json_t *family_to_json(const kvsi_family *family, const kvs_model_config 
     failed |= json_object_set_new(object, "model_type", json_string(family->type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
     failed |= set_family_keys(object, config, family);
+    if (family->dense_layers)
+        failed |= set_dense_layers(object, config, family);
     if (own)
         failed |= json_object_set(object, OWN_KEY, own);
     else
@@ -320,6 +344,20 @@ kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path
 
 /* ---- reading: the keys of the tables --------------------------------------------------------- */
 
+static kvs_status read_taps(kvs_model_config *config, const json_t *object,
+                            const kvsi_family_key *key, const char *what, kvs_err *err)
+{
+    const kvsi_setting *row = setting_of(key);
+    size_t taps = 0;
+
+    TRY(kvsi_json_get_size(&taps, object, key->key, what, err));
+    if (taps < 2 || taps > (size_t)row->high + 1)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 2 to %zu, found %zu",
+                         what, key->key, (size_t)row->high + 1, taps);
+    *size_of(row, config) = taps - 1;
+    return KVS_OK;
+}
+
 static kvs_status read_key(kvs_model_config *config, const json_t *object,
                            const kvsi_family_key *key, const char *what, kvs_err *err)
 {
@@ -327,6 +365,8 @@ static kvs_status read_key(kvs_model_config *config, const json_t *object,
     const kvs_model_config before = *config;
     int chosen = 0;
 
+    if (key->kind == KVSI_KEY_TAPS)
+        return read_taps(config, object, key, what, err);
     if (key->kind == KVSI_KEY_CHOICE) {
         TRY(kvsi_json_get_bool(&chosen, object, key->key, what, err));
         return choose(key, config, chosen, what, err);
@@ -340,6 +380,9 @@ static kvs_status read_key(kvs_model_config *config, const json_t *object,
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %.40s, found %.40s",
                          what, key->key, expected, found);
     }
+    if (key->kind == KVSI_KEY_AT_MOST && *size_of(row, config) > *size_of(row, (void *)&before))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at most %zu, found %zu", what,
+                         key->key, *size_of(row, (void *)&before), *size_of(row, config));
     if (key->kind != KVSI_KEY_INVERSE_ROOT)
         return KVS_OK;
     if (*real_of(row, config) == 0)
@@ -458,6 +501,35 @@ static kvs_status check_supported(const kvsi_family *family, const json_t *objec
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->families & family->bit)
             TRY(check_fixed(fixed, family, object, what, err));
+    return KVS_OK;
+}
+
+/* Without the list all layers have experts. */
+static kvs_status check_dense_layers(const kvs_model_config *config, const json_t *object,
+                                     const kvsi_family *family, const char *what, kvs_err *err)
+{
+    const json_t *list = json_object_get(object, family->dense_layers), *member;
+    size_t i;
+
+    if (kvsi_hf_is_given(object, family->dense_layers) && json_array_size(list) != config->layers)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected a list of %zu names, found %zu", what,
+                         family->dense_layers, config->layers, json_array_size(list));
+    json_array_foreach(list, i, member) {
+        const char *found = json_string_value(member);
+
+        if (!found || strcmp(found, DENSE) != 0)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': key '%s': expected '%s' only, found '%.100s'; models of type "
+                             "'%s' with mixtures of experts are not supported",
+                             what, family->dense_layers, DENSE, found ? found : "no text",
+                             family->type);
+    }
+    if (!kvsi_hf_is_given(object, family->dense_layers))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key '%s' is missing; models of type '%s' with mixtures of experts "
+                         "are not supported",
+                         what, family->dense_layers, family->type);
     return KVS_OK;
 }
 
@@ -623,6 +695,8 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     TRY(read_activation(&config, family, family->second_activation_key, object, what, err));
     TRY(read_family_keys(&config, object, family, what, err));
     TRY(check_sizes(&config, object, family, what, err));
+    if (family->dense_layers)
+        TRY(check_dense_layers(&config, object, family, what, err));
     TRY(kvsi_hf_positions_read(&config, object, family, what, err));
     if (own)
         TRY(read_own(&config, own, what, err));

@@ -155,15 +155,54 @@ static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, con
     return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
 }
 
+/* Gives the view our shape instead of [channels, 1, taps]. */
+static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w,
+                              kvsi_file_shape shape, const char *file, kvs_err *err)
+{
+    size_t channels, taps, heads, layer = 0;
+
+    if (view->rank != 3 || view->shape[1] != 1)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu dimensions, expected the shape "
+                         "(channels,1,taps)",
+                         file, view->name, view->rank);
+    channels = view->shape[0];
+    taps = view->shape[2];
+    if (shape == KVSI_SHAPE_FILTER) {
+        view->rank = 2;
+        view->shape[1] = taps;
+        return KVS_OK;
+    }
+    heads = kvsi_layer_part(&layer, view->name, w->config.layers)
+                ? kvsi_model_config_kv_heads(&w->config, layer)
+                : 1;
+    if (channels % heads != 0)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu channels, expected those of %zu heads",
+                         file, view->name, channels, heads);
+    view->shape[0] = heads;
+    view->shape[1] = channels / heads;
+    return KVS_OK;
+}
+
+/* The rows of tokens beyond the vocabulary, which some families have and never use, are left out. */
+static int is_padded(const kvsi_family *family, const kvsi_file_tensor *tensor, size_t vocab)
+{
+    return family && family->pads_vocabulary && tensor->rank == 2 && tensor->shape[0] > vocab &&
+           (kvsi_ends_with(tensor->name, "embed_tokens.weight") ||
+            kvsi_ends_with(tensor->name, "lm_head.weight"));
+}
+
 static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                                 kvs_err *err)
 {
     const kvsi_family *family = w->config.family ? kvsi_family_find(w->config.family) : NULL;
     const kvsi_packed_rows *packed = family ? family->packed : NULL;
+    kvsi_file_shape shape = KVSI_SHAPE_SAME;
     kvsi_file_tensor ours = *tensor;
     char name[NAME_SIZE];
 
-    if (family && !kvsi_family_our_name(name, sizeof name, family, tensor->name))
+    if (family && !kvsi_family_our_name(name, sizeof name, &shape, family, tensor->name))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
                          tensor->name);
     if (family)
@@ -171,6 +210,10 @@ static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor,
     for (; packed && packed->name; packed++)
         if (kvsi_ends_with(ours.name, packed->name))
             return add_rows(w, &ours, packed, file, err);
+    if (shape != KVSI_SHAPE_SAME)
+        TRY(unfold_taps(&ours, w, shape, file, err));
+    if (is_padded(family, &ours, w->config.vocab))
+        ours.shape[0] = w->config.vocab;
     return add_named(w, &ours, file, err);
 }
 

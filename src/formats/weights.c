@@ -55,6 +55,20 @@ kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_f
     return KVS_OK;
 }
 
+const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers)
+{
+    static const char prefix[] = "model.layers.";
+    const char *at = name + sizeof prefix - 1;
+    size_t number = 0;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *at < '0' || *at > '9')
+        return NULL;
+    for (; *at >= '0' && *at <= '9' && number < layers; at++)
+        number = 10 * number + (size_t)(*at - '0');
+    *layer = number;
+    return number < layers && *at == '.' ? at + 1 : NULL;
+}
+
 /* ---- after all tensors are added ------------------------------------------------------------- */
 
 static kvsi_weights_tensor *find_unsorted(const kvsi_weights *w, const char *name)

@@ -72,6 +72,10 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
 kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                                  size_t runs, size_t run_step, const char *file, kvs_err *err);
 
+/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in one
+ * of `layers` layers. */
+const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers);
+
 /* The file in a folder that lists the tensors, in fresh memory (kvsi_free); NULL if the folder has
  * no weights. */
 kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err);

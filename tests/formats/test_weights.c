@@ -85,7 +85,7 @@ static void expect_tensors(const kvs_model *found, const kvs_model *expected, kv
     expect_config(&found->config, &expected->config);
     for (size_t i = 0; i < expected->layout.count; i++) {
         const kvsi_parameter *p = &expected->layout.list[i];
-        const int is_small = p->rank == 1 || p->role == KVSI_TAPS;
+        const int is_small = p->rank == 1 || kvsi_group_of(p->role) != KVSI_MATRICES;
 
         expect_tensor(found, expected, p, is_small && !vectors_too ? KVSI_F32 : dtype);
     }
