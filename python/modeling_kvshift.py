@@ -214,6 +214,13 @@ class KVShiftConfig(PretrainedConfig):
         return self.own("head_size") or self.hidden_size // self.heads(layer)[0]
 
 
+class KVShiftGPT2Config(KVShiftConfig):
+    """transformers remembers one class of models for each class of configurations."""
+
+    def __init__(self, **settings):  # without it transformers 5 would make one
+        super().__init__(**settings)
+
+
 # ---- state ---------------------------------------------------------------------------------------
 
 class KVShiftLayer(DynamicLayer):
@@ -956,6 +963,7 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
 # ---- GPT-2's layout ------------------------------------------------------------------------------
 
 class KVShiftGPT2PreTrainedModel(GPT2Names):
+    config_class = KVShiftGPT2Config
     base_model_prefix = "transformer"
 
     def post_init(self):

@@ -95,11 +95,12 @@ static json_t *auto_map(kvsi_body body)
 {
     const int gpt2 = body == KVSI_BODY_GPT2;
 
-    return json_pack("{s:s, s:s, s:s}", "AutoConfig", "modeling_kvshift.KVShiftConfig", "AutoModel",
-                     gpt2 ? "modeling_kvshift.KVShiftGPT2Model" : "modeling_kvshift.KVShiftModel",
-                     "AutoModelForCausalLM",
-                     gpt2 ? "modeling_kvshift.KVShiftGPT2ForCausalLM"
-                          : "modeling_kvshift.KVShiftForCausalLM");
+    return json_pack(
+        "{s:s, s:s, s:s}", "AutoConfig",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2Config" : "modeling_kvshift.KVShiftConfig", "AutoModel",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2Model" : "modeling_kvshift.KVShiftModel",
+        "AutoModelForCausalLM",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2ForCausalLM" : "modeling_kvshift.KVShiftForCausalLM");
 }
 
 static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family, int *python)

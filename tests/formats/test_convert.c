@@ -314,6 +314,7 @@ static void a_shifted_gpt2_has_its_classes(void **state)
     assert_non_null(
         strstr(text, "\"AutoModelForCausalLM\": \"modeling_kvshift.KVShiftGPT2ForCausalLM\""));
     assert_non_null(strstr(text, "\"AutoModel\": \"modeling_kvshift.KVShiftGPT2Model\""));
+    assert_non_null(strstr(text, "\"AutoConfig\": \"modeling_kvshift.KVShiftGPT2Config\""));
     kvsi_free(text);
     kvsi_free(path);
     kvs_model_free(model);
