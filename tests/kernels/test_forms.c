@@ -354,6 +354,36 @@ static void forms_have_names(void **state)
     assert_null(kvsi_shift_form_name(KVSI_SHIFT_RESIDUAL + 1));
 }
 
+/* Settings of filters and positions that would have no effect. */
+static void settings_without_effect_are_refused(void **state)
+{
+    static const struct {
+        kvs_model_config special;
+        const char *words;
+    } cases[] = {
+        {{.filter_window = 2}, "filters, found none"},
+        {{.mlp_factor = 1}, "filters 'mlp' or 'branches', found 'none'"},
+        {{.mlp_factor = 1, .filters = KVSI_FILTER_ATTENTION}, "found 'attention'"},
+        {{.no_mlp = 1, .filters = KVSI_FILTER_MLP}, "need a body with an MLP"},
+        {{.body = KVSI_BODY_GPT2, .filters = KVSI_FILTER_ATTENTION}, "body llama, found gpt2"},
+        {{.relative_size = 3}, "positions relative, found rope"},
+        {{.relative_extent = 3}, "positions relative, found rope"},
+        {{.score_growth_start = 3}, "needs a growth, found 0"},
+        {{.sliding_head_size = 3}, "need a sliding window"},
+    };
+    const support_sizes small = {.vocab = 8, .dim = 32, .ffn = 8, .context = 8};
+    kvs_err err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        kvs_model_config config = support_config(&cases[i].special, &small);
+
+        assert_int_equal(kvs_model_config_finish(&config, &err), KVS_E_INVALID);
+        if (!strstr(err.message, cases[i].words))
+            fail_msg("'%s' does not contain '%s'", err.message, cases[i].words);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +400,7 @@ int main(void)
         cmocka_unit_test(short_names_of_shifts),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(forms_have_names),
+        cmocka_unit_test(settings_without_effect_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,8 +45,10 @@ void LEVEL(attention_probabilities)(const work *w, const scratch *s, const head_
     const tile_place at = {row, m, key, n};
     const int relative = h->a->relative.size > 0;
 
-    if (relative)
+    if (relative) {
         LEVEL(relative_start)(s, h, at);
+        memset(s->d_near, 0, w->relative * RELATIVE_COLUMNS * sizeof *s->d_near);
+    }
     for (size_t i = 0; i < m; i++) {
         const float *terms = relative ? LEVEL(relative_terms)(s, h, at, i) : NULL;
         float *keep = h->a->dropout.rate > 0 ? s->keep : NULL;

@@ -45,8 +45,6 @@ void LEVEL(relative_start)(const scratch *s, const head_view *h, tile_place at)
         for (size_t j = 0; j < columns; j++)
             s->near[c * RELATIVE_COLUMNS + j] =
                 j <= first && first - j < r->extent ? r->table[c * r->extent + first - j] : 0.0f;
-    if (h->a->training)
-        memset(s->d_near, 0, r->size * RELATIVE_COLUMNS * sizeof *s->d_near);
 }
 
 const float *LEVEL(relative_terms)(const scratch *s, const head_view *h, tile_place at, size_t i)
