@@ -1,6 +1,6 @@
-/* model/rotations.h - the angles of rotary positions, also scaled ones. */
-#ifndef KVSI_MODEL_ROTATIONS_H
-#define KVSI_MODEL_ROTATIONS_H
+/* config/rotations.h - the angles of rotary positions, also scaled ones. */
+#ifndef KVSI_CONFIG_ROTATIONS_H
+#define KVSI_CONFIG_ROTATIONS_H
 
 #include "config/config.h"
 

@@ -1,7 +1,7 @@
 /* The angular frequencies of rotary positions.  Pair i of `rotary` channels turns by
  * f_i = base^(-2i/rotary) per position; for contexts beyond those of the first training these are
  * changed in one of several ways. */
-#include "model/rotations.h"
+#include "config/rotations.h"
 
 #include <math.h>
 
