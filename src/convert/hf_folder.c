@@ -214,7 +214,7 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
         TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, c->source.config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_shards(dir, &theirs, c->request->how.shard_bytes, err));
 out:

@@ -52,7 +52,21 @@ def cases():
             "--sliding-window 3", "--sliding-window 4 --sliding-layers 1",
             "--sliding-window 4 --sliding-layers 0,2 --sliding-heads 8 --sliding-kv-heads 2",
             "--sliding-window 4 --sliding-layers 1 --sliding-heads 2 --positions alibi",
-            "--head none --vocab 32", "--rope-base 500"]:
+            "--head none --vocab 32", "--rope-base 500",
+            "--norm-kind layer", "--norm-kind layer --no-mlp", "--norm-kind layer --embedding-norm",
+            "--norm-place after", "--norm-place both", "--norm-place both --no-mlp",
+            "--norm-place both --norm-kind layer --gain-offset", "--gain-offset --qk-norm head",
+            "--parallel own", "--parallel shared", "--parallel own --norm-place both",
+            "--parallel shared --norm-place both", "--parallel own --norm-place after",
+            "--parallel own --norm-kind layer --plain-mlp --activation gelu --rotary-fraction 0.25",
+            "--activation gelu", "--activation gelu-tanh", "--activation relu",
+            "--plain-mlp --activation relu --mlp-bias", "--plain-mlp",
+            "--qk-norm full", "--qk-norm full --gain-offset", "--qk-norm layer",
+            "--qk-norm layer --gain-offset", "--qk-norm layer --kv-heads 4 --rotary-fraction 0.5",
+            "--score-cap 1.5", "--score-cap 1.5 --positions alibi",
+            "--score-cap 1.5 --sliding-window 3", "--logit-cap 2", "--logit-cap 2 --tied",
+            "--score-cap 1 --logit-cap 3 --logit-divisor 0.5",
+            "--no-norm --embedding-norm"]:
         yield options, ["--shift", "kv", *options.split()]
     yield "not shifted, with alibi", "--shift none --positions alibi".split()
     yield "bf16", "--shift kv --dtype bf16".split()
