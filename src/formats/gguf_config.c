@@ -262,16 +262,6 @@ static kvs_status check_others(const kvs_model_config *config, const kvsi_gguf_s
 
 /* ---- reading: all of it ---------------------------------------------------------------------- */
 
-/* Sizes that the rest divides by. */
-static kvs_status check_heads(const kvs_model_config *config, const kvsi_gguf_source *s,
-                              kvs_err *err)
-{
-    if (config->head_size == 0 && config->dim % config->heads != 0)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': dim %zu is not divisible by heads %zu", s->path,
-                         config->dim, config->heads);
-    return KVS_OK;
-}
-
 static kvs_status read_family_config(kvs_model_config *config, const kvsi_gguf_source *s,
                                      kvs_err *err)
 {
@@ -280,13 +270,11 @@ static kvs_status read_family_config(kvs_model_config *config, const kvsi_gguf_s
 
     kvsi_model_config_init(config);
     config->rope_base = 10000;
-    config->kv_heads = 0;
     TRY(kvsi_gguf_family_set(s->family, config, err));
     if (embedding && embedding->rank > 0)
         config->vocab = embedding->shape[0];
     TRY(read_facts(config, s, err));
     TRY(read_keys(config, s, err));
-    TRY(check_heads(config, s, err));
     TRY(read_rotary(config, s, err));
     TRY(kvsi_gguf_positions_read(config, s, err));
     kvsi_gguf_family_derive(s->family, config);
@@ -340,11 +328,9 @@ static int is_ignored(const kvsi_setting *row, const kvs_model_config *config)
     return config->shift.targets == 0 && strncmp(row->name, "shift-", 6) == 0;
 }
 
-/* The scale that a model without the setting has. */
-static int is_usual_scale(const kvs_model_config *config)
+static double score_scale_of(const kvs_model_config *config)
 {
-    return config->score_scale == 0 ||
-           kvsi_gguf_is_near(config->score_scale, 1 / sqrt((double)head_size_of(config)));
+    return config->score_scale > 0 ? config->score_scale : 1 / sqrt((double)head_size_of(config));
 }
 
 /* Copies the settings that files of the family can have. */
@@ -383,10 +369,9 @@ int kvsi_gguf_fits(const kvsi_gguf_family *family, const kvs_model_config *confi
         return 0;
     copy_written(&usual, config, family);
     kvsi_gguf_family_derive(family, &usual);
-    if (usual.score_scale == 0 && is_usual_scale(config))
+    if (kvsi_gguf_is_near(score_scale_of(&usual), score_scale_of(config)))
         usual.score_scale = config->score_scale;
-    if (kvs_model_config_finish(&usual, NULL) != KVS_OK)
-        usual.body = KVSI_BODY_GPT2; /* some setting of the model needs another one */
+    (void)kvs_model_config_finish(&usual, NULL); /* if it fails, the norms have no kind */
     for (size_t i = 0; i < kvsi_model_settings.count; i++)
         if (!kvsi_setting_equal(rows + i, &usual, config)) {
             if (reason)

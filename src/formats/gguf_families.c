@@ -24,16 +24,16 @@ enum {
     GEMMA = GEMMA2 | GEMMA3,
     LAYER_NORM = NEOX | STABLELM,
     RMS_NORM = ALL & ~LAYER_NORM,
-    PARTIAL = PHI3 | NEOX | STABLELM,                                /* part of a head rotates */
-    OF_HEADS = LLAMA | QWEN3 | SMOLLM3 | GEMMA | GRANITE,            /* heads have their own size */
+    PARTIAL = PHI3 | NEOX | STABLELM,                     /* part of a head rotates */
+    OF_HEADS = LLAMA | QWEN3 | SMOLLM3 | GEMMA | GRANITE, /* heads have their own size */
     MAY_BE_TIED = LLAMA | QWEN2 | QWEN3 | SMOLLM3 | PHI3 | GEMMA3 | GRANITE,
-    MAY_HAVE_BIASES = LLAMA | GRANITE,                               /* everywhere */
+    MAY_HAVE_BIASES = LLAMA | GRANITE, /* everywhere */
     MAY_HAVE_QKV_BIAS = LLAMA | QWEN2 | QWEN3 | SMOLLM3 | GEMMA | GRANITE | STABLELM,
 };
 
 enum {
-    USUAL = 1 << KVSI_ROPE_PLAIN | 1 << KVSI_ROPE_DYNAMIC | 1 << KVSI_ROPE_LINEAR |
-            1 << KVSI_ROPE_YARN,
+    USUAL =
+        1 << KVSI_ROPE_PLAIN | 1 << KVSI_ROPE_DYNAMIC | 1 << KVSI_ROPE_LINEAR | 1 << KVSI_ROPE_YARN,
     LONG = 1 << KVSI_ROPE_LONGROPE,
     FACTORS = 1 << KVSI_ROPE_LLAMA3 | LONG, /* a tensor of factors */
 };
@@ -41,10 +41,10 @@ enum {
 #define GEMMA_SETTINGS "tied=yes norm-place=both gain-offset=yes activation=gelu-tanh "
 
 const kvsi_packed_rows kvsi_gguf_packed[] = {
-    {"qkv_proj.weight", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}},
-    {"qkv_proj.bias", {"q_proj.bias", "k_proj.bias", "v_proj.bias"}},
-    {"gate_up_proj.weight", {"gate_proj.weight", "up_proj.weight"}},
-    {NULL, {NULL}},
+    {"qkv_proj.weight", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}, .by_head = 0},
+    {"qkv_proj.bias", {"q_proj.bias", "k_proj.bias", "v_proj.bias"}, .by_head = 0},
+    {"gate_up_proj.weight", {"gate_proj.weight", "up_proj.weight"}, .by_head = 0},
+    {0},
 };
 
 /* A model that was read from no family's files is written as the first one without packed rows
@@ -56,23 +56,24 @@ static const kvsi_gguf_family families[] = {
     {"qwen3", "qwen3", QWEN3, "qk-norm=head", .scalings = USUAL},
     {"granite", "granite", GRANITE, "", .interleaved = 1, .scalings = USUAL | FACTORS},
     {"smollm3", "smollm3", SMOLLM3, "", .interleaved = 1, .scalings = USUAL, .rope_period = 4},
-    {"phi3", "phi3", PHI3, "", .scalings = USUAL | LONG, .windows = KVSI_GGUF_WINDOWS_IGNORED,
-     .packed = kvsi_gguf_packed},
-    {"olmo2", "olmo2", OLMO2, "norm-place=after qk-norm=full", .scalings = USUAL,
+    {"phi3", "phi3", PHI3, "", .gate_up = 1, .scalings = USUAL | LONG,
+     .windows = KVSI_GGUF_WINDOWS_IGNORED, .packed = kvsi_gguf_packed},
+    {"olmo2", "olmo2", OLMO2, "norm-place=after qk-norm=full", .norms_after = 1, .scalings = USUAL,
      .windows = KVSI_GGUF_WINDOWS_PERIOD, .window_period = 4, .unscaled_windows = 1},
     {"gemma2", "gemma2", GEMMA2, GEMMA_SETTINGS "score-cap=50 logit-cap=30 sliding-window=4096",
-     .scalings = USUAL, .windows = KVSI_GGUF_WINDOWS_ALWAYS, .window_period = 2, .is_gemma = 1,
-     .wide_scores = 46},
+     .norms_after = 1, .scalings = USUAL, .windows = KVSI_GGUF_WINDOWS_ALWAYS, .window_period = 2,
+     .is_gemma = 1, .wide_scores = 46},
     {"gemma3", "gemma3_text", GEMMA3, GEMMA_SETTINGS "qk-norm=head sliding-rope-base=10000",
-     .scalings = USUAL & ~(1 << KVSI_ROPE_YARN), .windows = KVSI_GGUF_WINDOWS_PERIOD, .window_period = 6,
-     .unscaled_windows = 1, .is_gemma = 1, .wide_scores = 62},
+     .norms_after = 1, .scalings = USUAL & ~(1 << KVSI_ROPE_YARN),
+     .windows = KVSI_GGUF_WINDOWS_PERIOD, .window_period = 6, .unscaled_windows = 1, .is_gemma = 1,
+     .wide_scores = 62},
     {"gptneox", "gpt_neox", NEOX,
      "norm-kind=layer activation=gelu plain-mlp=yes qkv-bias=yes o-bias=yes mlp-bias=yes",
      .scalings = USUAL, .packed = kvsi_gguf_packed},
     {"stablelm", "stablelm", STABLELM, "norm-kind=layer", .scalings = USUAL},
 };
 
-static const kvsi_gguf_family own = {"kvshift", NULL, OWN, ""};
+static const kvsi_gguf_family own = {.architecture = "kvshift", .bit = OWN, .settings = ""};
 
 const kvsi_gguf_family *kvsi_gguf_family_at(size_t index)
 {
@@ -120,7 +121,7 @@ void kvsi_gguf_family_derive(const kvsi_gguf_family *family, kvs_model_config *c
     const size_t wide = config->dim / config->heads;
     const size_t head = config->head_size > 0 ? config->head_size : wide;
 
-    if (family->is_gemma) {
+    if (family->is_gemma && head > 0) { /* which is checked later */
         config->embedding_scale = sqrt((double)config->dim);
         config->score_scale =
             1 / sqrt((double)(config->layers == family->wide_scores ? wide : head));

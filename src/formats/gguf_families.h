@@ -25,6 +25,8 @@ typedef struct kvsi_gguf_family {
     unsigned bit;             /* in the masks of keys */
     const char *settings;     /* of all its models, and values for missing keys: "NAME=TEXT ..." */
     int interleaved;          /* in q and k, the rows of rotary pairs are adjacent */
+    int norms_after;          /* there are norms after the branches */
+    int gate_up;              /* ffn_up has the rows of gate and up */
     unsigned scalings;        /* bits of kvsi_rope_scaling that llama.cpp computes */
     kvsi_gguf_windows windows;
     size_t window_period;           /* of files without the key */
@@ -57,8 +59,8 @@ typedef enum kvsi_gguf_key_kind {
     KVSI_GGUF_REQUIRED, /* the same, but it must be there; an automatic value is written as 1 */
     KVSI_GGUF_POSITIVE, /* as OPTIONAL, but files without it do not mean none, which therefore
                            cannot be written */
-    KVSI_GGUF_CHOICE,   /* a flag; "NAME=VALUE" is for true, the default for false.  Must be there */
-    KVSI_GGUF_ROTARY,   /* the channels that rotate, of which the setting is the fraction */
+    KVSI_GGUF_CHOICE, /* a flag; "NAME=VALUE" is for true, the default for false.  Must be there */
+    KVSI_GGUF_ROTARY, /* the channels that rotate, of which the setting is the fraction */
 } kvsi_gguf_key_kind;
 
 /* A key, after the architecture's name, and the setting that it has. */

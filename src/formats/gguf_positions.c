@@ -75,18 +75,19 @@ static kvs_status expect(const kvsi_gguf_source *s, const char *key, double foun
                      full, expected, found);
 }
 
-/* A whole number from 1 on. */
+/* The original context; without the key it is the context. */
 static kvs_status read_context(size_t *out, const kvsi_gguf_source *s, kvs_err *err)
 {
     char key[KVSI_GGUF_KEY];
-    int64_t value = (int64_t)*out;
+    int64_t value = 0;
 
     kvsi_gguf_full_key(key, s->family, "rope.scaling.original_context_length");
+    if (!kvsi_gguf_find(s->file, key))
+        return KVS_OK;
     TRY(kvsi_gguf_get_whole(&value, s->file, key, err));
     if (value < 1 || value > INT32_MAX)
-        return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s': key '%s': expected 1 to %d, found %" PRId64, s->path, key,
-                         INT32_MAX, value);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected 1 to %d, found %" PRId64,
+                         s->path, key, INT32_MAX, value);
     *out = (size_t)value;
     return KVS_OK;
 }
