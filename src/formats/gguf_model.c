@@ -236,8 +236,8 @@ static kvs_status fail_own(const kvs_model_config *config, kvs_err *err)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf-llama does not support the model");
     kvsi_setting_write(value, reason, config);
     return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "format gguf-llama does not support %s %.60s: llama.cpp does not compute it "
-                     "in architecture '%s'",
+                     "format gguf-llama does not support %s %.60s: architecture '%s' of llama.cpp "
+                     "does not compute it",
                      reason->name, value, family->architecture);
 }
 

@@ -22,7 +22,7 @@ static kvs_status read_family(const kvsi_gguf_family **out, const kvsi_gguf *fil
     if (*out)
         return KVS_OK;
     for (size_t i = 0; kvsi_gguf_family_at(i); i++)
-        kvsi_text_format(&known, "'%s', ", kvsi_gguf_family_at(i)->architecture);
+        kvsi_text_format(&known, "%s'%s'", i > 0 ? ", " : "", kvsi_gguf_family_at(i)->architecture);
     TRY_OUT(kvsi_text_check(&known, err));
     st = kvsi_fail(err, KVS_E_UNSUPPORTED,
                    "'%s': key 'general.architecture': expected %s or '%s', found '%.*s'", path,
