@@ -240,13 +240,15 @@ static kvs_status check_others(const kvs_model_config *config, const kvsi_gguf_s
 
     for (size_t i = 0; i < s->file->count; i++) {
         const kvsi_gguf_value *value = s->file->values + i;
-        const char *name = value->key + prefix + 1;
-        const size_t size = value->key_size - prefix - 1;
         const neutral *found = NULL;
+        const char *name;
+        size_t size;
 
         if (value->key_size <= prefix || value->key[prefix] != '.' ||
             memcmp(value->key, s->family->architecture, prefix) != 0)
             continue;
+        name = value->key + prefix + 1;
+        size = value->key_size - prefix - 1;
         if (is_read(name, size, family) || kvsi_gguf_is_harmless(name, size, family) ||
             kvsi_gguf_positions_knows(name, size))
             continue;

@@ -38,7 +38,7 @@ enum {
     FACTORS = 1 << KVSI_ROPE_LLAMA3 | LONG, /* a tensor of factors */
 };
 
-#define GEMMA_SETTINGS "tied=yes norm-place=both gain-offset=yes activation=gelu-tanh "
+#define GEMMA_SETTINGS "norm-place=both gain-offset=yes activation=gelu-tanh "
 
 const kvsi_packed_rows kvsi_gguf_packed[] = {
     {"qkv_proj.weight", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}, .by_head = 0},
@@ -60,9 +60,10 @@ static const kvsi_gguf_family families[] = {
      .windows = KVSI_GGUF_WINDOWS_IGNORED, .packed = kvsi_gguf_packed},
     {"olmo2", "olmo2", OLMO2, "norm-place=after qk-norm=full", .norms_after = 1, .scalings = USUAL,
      .windows = KVSI_GGUF_WINDOWS_PERIOD, .window_period = 4, .unscaled_windows = 1},
-    {"gemma2", "gemma2", GEMMA2, GEMMA_SETTINGS "score-cap=50 logit-cap=30 sliding-window=4096",
-     .norms_after = 1, .scalings = USUAL, .windows = KVSI_GGUF_WINDOWS_ALWAYS, .window_period = 2,
-     .is_gemma = 1, .wide_scores = 46},
+    {"gemma2", "gemma2", GEMMA2,
+     GEMMA_SETTINGS "tied=yes score-cap=50 logit-cap=30 sliding-window=4096", .norms_after = 1,
+     .scalings = USUAL, .windows = KVSI_GGUF_WINDOWS_ALWAYS, .window_period = 2, .is_gemma = 1,
+     .wide_scores = 46},
     {"gemma3", "gemma3_text", GEMMA3, GEMMA_SETTINGS "qk-norm=head sliding-rope-base=10000",
      .norms_after = 1, .scalings = USUAL & ~(1 << KVSI_ROPE_YARN),
      .windows = KVSI_GGUF_WINDOWS_PERIOD, .window_period = 6, .unscaled_windows = 1, .is_gemma = 1,

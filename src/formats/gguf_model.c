@@ -32,6 +32,7 @@ static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *confi
 /* A tensor of the file: `count` of the source's from `first` on, or the factors `index`. */
 typedef struct written {
     size_t first, count, index;
+    int is_stacked; /* the rows are vectors of the source */
     char name[KVSI_GGUF_NAME_SIZE];
 } written;
 
@@ -69,7 +70,7 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
     out->name = w->name;
     if (out->rank < 2)
         out->dtype = KVSI_F32;
-    if (w->count > 1) {
+    if (w->is_stacked) {
         out->rank = 2;
         out->shape[1] = out->shape[0];
         out->shape[0] = w->count;
@@ -128,7 +129,7 @@ static kvs_status name_tensor(written *w, const renamed *r, size_t first,
     snprintf(whole, sizeof whole, "%s", name);
     if (norms > 0 && end) /* q_layernorm.norms.0 is one of the rows of q_norm */
         snprintf(whole, sizeof whole, "%.*s_norm.weight", (int)(end - name), name);
-    *w = (written){.first = first, .count = norms > 0 ? norms : 1};
+    *w = (written){.first = first, .count = norms > 0 ? norms : 1, .is_stacked = norms > 0};
     if (!kvsi_gguf_name_from_ours(w->name, whole, family))
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf has no name for tensor '%s'", name);
     return KVS_OK;

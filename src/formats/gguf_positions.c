@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char FREQS[] = "rope_freqs.weight", SHORTS[] = "rope_factors_short.weight",
@@ -97,6 +98,17 @@ static double yarn_scale(double factor)
     return factor > 1 ? 1 + 0.1 * log(factor) : 1;
 }
 
+/* The product of a float may be a decimal number again. */
+static double six_digits(double number)
+{
+    char text[32];
+    double rounded;
+
+    snprintf(text, sizeof text, "%.6g", number);
+    rounded = strtod(text, NULL);
+    return fabs(rounded - number) <= 2e-7 * fabs(number) ? rounded : number;
+}
+
 /* llama.cpp multiplies vectors by 1 + 0.1 log(factor) and by `attn_factor`; converters write
  * another key with the product, which it ignores. */
 static kvs_status read_yarn(kvs_model_config *config, const kvsi_gguf_source *s, double factor,
@@ -120,7 +132,7 @@ static kvs_status read_yarn(kvs_model_config *config, const kvsi_gguf_source *s,
         return kvsi_gguf_number(&r->vector_scale, s, "rope.scaling.yarn_attn_factor", err);
     }
     if (vectors != 1)
-        r->vector_scale = vectors * yarn_scale(factor);
+        r->vector_scale = six_digits(vectors * yarn_scale(factor));
     return KVS_OK;
 }
 
@@ -246,8 +258,11 @@ static kvs_status read_windows(kvs_model_config *config, const kvsi_gguf_source 
     config->sliding_window = 0;
     kvsi_gguf_full_key(key, s->family, name);
     TRY(kvsi_gguf_get_whole(&window, s->file, key, err));
-    if (s->family->windows == KVSI_GGUF_WINDOWS_NONE || window < 0 || window > INT32_MAX)
+    if (s->family->windows == KVSI_GGUF_WINDOWS_NONE)
         TRY(expect(s, name, (double)window, 0, err));
+    if (window < 0 || window > INT32_MAX)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at most %d, found %" PRId64,
+                         s->path, key, INT32_MAX, window);
     if (window == 0)
         return KVS_OK;
     TRY(find_layers(&found, config, s, err));

@@ -35,13 +35,24 @@ out:
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+static const char *head_norm_name(char out[KVSI_GGUF_NAME_SIZE], size_t layer, char target,
+                                  size_t head)
+{
+    snprintf(out, KVSI_GGUF_NAME_SIZE, "model.layers.%zu.self_attn.%c_layernorm.norms.%zu.weight",
+             layer, target, head);
+    return out;
+}
+
 /* The norms of queries or keys that each head has: the rows of one tensor. */
 static kvs_status add_head_norms(kvsi_weights *w, const kvsi_file_tensor *tensor, size_t layer,
                                  char target, kvs_err *err)
 {
     const size_t heads = target == 'q' ? w->config.heads : w->config.kv_heads;
     kvsi_file_tensor view = *tensor;
+    char name[KVSI_GGUF_NAME_SIZE];
 
+    if (tensor->rank == 1 && heads == 1)
+        return kvsi_weights_add(w, head_norm_name(name, layer, target, 0), tensor, 0, w->file, err);
     if (tensor->rank != 2 || tensor->shape[0] != heads)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' has %zu rows, expected one for each of %zu heads",
@@ -49,11 +60,7 @@ static kvs_status add_head_norms(kvsi_weights *w, const kvsi_file_tensor *tensor
     view.rank = 1;
     view.shape[0] = tensor->shape[1];
     for (size_t h = 0; h < heads; h++) {
-        char name[KVSI_GGUF_NAME_SIZE];
-
-        snprintf(name, sizeof name, "model.layers.%zu.self_attn.%c_layernorm.norms.%zu.weight",
-                 layer, target, h);
-        TRY(kvsi_weights_add(w, name, &view, 0, w->file, err));
+        TRY(kvsi_weights_add(w, head_norm_name(name, layer, target, h), &view, 0, w->file, err));
         view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
     }
     return KVS_OK;
