@@ -30,7 +30,8 @@ static const family_model models[] = {
     {"granite", "granite", NULL,
      "score-scale=0.3 embedding-scale=3 residual-scale=0.4 logit-divisor=0.45 qkv-bias=yes "
      "o-bias=yes"},
-    {"granite", "granite", "granite", "score-scale=1"},
+    {"granite", "granite", "granite",
+     "score-scale=1 embedding-scale=1 residual-scale=1 logit-divisor=1"},
     {"smollm3", "smollm3", NULL, "no-rope-layers=3 tied=yes"},
     {"phi3", "phi3", "phi3", "rotary-fraction=0.5"},
     {"phi3", "phi3", "phi3", LONG "rope-factor=4 rope-vector-scale=1.25"},
@@ -53,7 +54,7 @@ static const family_model models[] = {
     {"kvshift", "kvshift", NULL, "score-cap=20"},
     {"kvshift", "llama", NULL, YARN "rope-beta-fast=16"},
     {"kvshift", "smollm3", NULL, "no-rope-layers=1,3"},
-    {"kvshift", "kvshift", NULL, "norm-place=after qk-norm=full tied=yes"},
+    {"kvshift", "olmo2", NULL, "norm-place=after qk-norm=full tied=yes"},
     {"kvshift", "qwen3", NULL, "qk-norm=head qkv-bias=yes o-bias=yes"},
     {"kvshift", "kvshift", NULL, "rotary-fraction=0.5"},
     {"kvshift", "phi3", "phi3", "sliding-window=8"},
@@ -99,7 +100,8 @@ kvs_model_config family_config(const family_model *model, size_t dim)
 
     kvsi_model_config_init(&config);
     set(&config, "vocab=11 layers=4 heads=2 kv-heads=1 context=32 rope-base=10000 init-std=0.3");
-    config.dim = config.ffn = dim;
+    config.dim = dim;
+    config.ffn = dim / 2;
     set(&config, model->settings);
     head = config.head_size > 0 ? config.head_size : dim / config.heads;
     if (config.gain_offset) { /* Gemma */
@@ -127,6 +129,7 @@ void put_family_gguf(kvsi_text *file, const char *dir, const family_model *model
     request.out = path;
     request.how.config = &config;
     request.how.format = KVS_FORMAT_GGUF;
+    request.how.dtype = KVS_DTYPE_BF16;
     request.how.overwrite = 1;
     if (kvsi_convert(&request, &err) != KVS_OK)
         fail_msg("%s", err.message);

@@ -379,7 +379,7 @@ static void sizes_that_a_family_cannot_have_are_refused(void **state)
         {"llama", "yarn", "rope.scaling.original_context_length", 0, "expected 1 to 2147483647"},
         {"llama", "longrope", "rope.scaling.original_context_length", UINT32_MAX, "expected 1 to"},
         {"llama", "", "expert_count", 8, "'llama.expert_count': expected 0, found 8"},
-        {"phi3", "", "feed_forward_length", 15, "has 32 rows, the configuration needs 30"},
+        {"phi3", "", "feed_forward_length", 15, "has 16 rows, the configuration needs 30"},
         {"gptneox", "", "attention.head_count_kv", 1, "has 48 rows, the configuration needs 32"},
         {"granite", "", "logit_scale", 1, "expected a floating-point number"},
         {"gemma2", "", "nextn_predict_layers", 1, "unknown key 'gemma2.nextn_predict_layers'"},
