@@ -43,7 +43,7 @@ static const family_model models[] = {
     {"gemma3", "gemma3_text", NULL,
      GEMMA "qk-norm=head sliding-layers=0,1,3 sliding-rope-base=5000 head-size=8 tied=yes"},
     {"gemma3", "gemma3_text", NULL, GEMMA "qk-norm=head sliding-rope-base=10000 logit-cap=20"},
-    {"gptneox", "gpt_neox", "gpt_neox", NEOX "parallel=own rotary-fraction=0.25"},
+    {"gptneox", "gpt_neox", "gpt_neox", NEOX "parallel=own rotary-fraction=0.5"},
     {"gptneox", "gpt_neox", "gpt_neox", NEOX},
     {"stablelm", "stablelm", NULL, "norm-kind=layer rotary-fraction=0.25 qkv-bias=yes"},
     {"stablelm", "stablelm", NULL, "norm-kind=layer parallel=shared qk-norm=layer"},
@@ -57,11 +57,11 @@ static const family_model models[] = {
     {"kvshift", "olmo2", NULL, "norm-place=after qk-norm=full tied=yes"},
     {"kvshift", "qwen3", NULL, "qk-norm=head qkv-bias=yes o-bias=yes"},
     {"kvshift", "kvshift", NULL, "rotary-fraction=0.5"},
-    {"kvshift", "phi3", "phi3", "sliding-window=8"},
+    {"kvshift", "mistral", "phi3", "sliding-window=8"},
     {"kvshift", "gemma2", NULL, GEMMA "score-cap=40 logit-cap=25 tied=yes score-scale=0.3"},
     {"kvshift", "gemma2", NULL, GEMMA "score-cap=40 logit-cap=25"},
     {"kvshift", "gemma2", NULL, GEMMA "score-cap=40 tied=yes"},
-    {"kvshift", "gpt_neox", "gpt_neox", NEOX "activation=gelu-tanh"},
+    {"kvshift", "kvshift", "gpt_neox", NEOX "activation=gelu-tanh"},
 };
 
 const family_model *family_model_at(size_t index)
@@ -117,9 +117,9 @@ kvs_model_config family_config(const family_model *model, size_t dim)
     return config;
 }
 
-void put_family_gguf(kvsi_text *file, const char *dir, const family_model *model)
+void put_family_gguf(kvsi_text *file, const char *dir, const family_model *model, size_t dim)
 {
-    const kvs_model_config config = family_config(model, 16);
+    const kvs_model_config config = family_config(model, dim);
     char *path = kvsi_path_join(dir, "family.gguf"), *data = NULL;
     kvsi_convert_request request;
     size_t size = 0;

@@ -14,10 +14,9 @@ typedef struct family_model {
 
 /* NULL past the end. */
 const family_model *family_model_at(size_t index);
-/* Its configuration, of 4 layers, 2 heads and one KV head; `dim` is a multiple of 16. */
+/* Its configuration, of 4 layers, 2 heads and one KV head. */
 kvs_model_config family_config(const family_model *model, size_t dim);
-/* A GGUF file of its random weights, in BF16 with dim 16, of less than 16384 bytes; `dir` is for the
- * file. */
-void put_family_gguf(kvsi_text *file, const char *dir, const family_model *model);
+/* A GGUF file of its random weights, in BF16; `dir` is for the file. */
+void put_family_gguf(kvsi_text *file, const char *dir, const family_model *model, size_t dim);
 
 #endif

@@ -22,19 +22,19 @@ typedef enum kvsi_gguf_windows {
 typedef struct kvsi_gguf_family {
     const char *architecture; /* "general.architecture", and before the names of its keys */
     const char *type;         /* as which its models are written to folders; NULL = as ours */
-    unsigned bit;             /* in the masks of keys */
     const char *settings;     /* of all its models, and values for missing keys: "NAME=TEXT ..." */
-    int interleaved;          /* in q and k, the rows of rotary pairs are adjacent */
-    int norms_after;          /* there are norms after the branches */
-    int gate_up;              /* ffn_up has the rows of gate and up */
-    unsigned scalings;        /* bits of kvsi_rope_scaling that llama.cpp computes */
-    kvsi_gguf_windows windows;
-    size_t window_period;           /* of files without the key */
-    int unscaled_windows;           /* layers with a window have rotary positions without scaling */
-    size_t rope_period;             /* the last layer of each period has no RoPE; 0 = all have */
-    int is_gemma;                   /* scales of embeddings and scores follow from sizes */
-    size_t wide_scores;             /* layers of the size whose score scale is heads / dim */
     const kvsi_packed_rows *packed; /* tensors that are written as rows of one; NULL = none */
+    size_t window_period;           /* of files without the key */
+    size_t rope_period;             /* the last layer of each period has no RoPE; 0 = all have */
+    size_t wide_scores;             /* layers of the size whose score scale is from dim / heads */
+    unsigned bit;                   /* in the masks of keys */
+    unsigned scalings;              /* bits of kvsi_rope_scaling that llama.cpp computes */
+    kvsi_gguf_windows windows;
+    int interleaved;      /* in q and k, the rows of rotary pairs are adjacent */
+    int norms_after;      /* there are norms after the branches */
+    int gate_up;          /* ffn_up has the rows of gate and up */
+    int unscaled_windows; /* layers with a window have rotary positions without scaling */
+    int is_gemma;         /* scales of embeddings and scores follow from sizes */
 } kvsi_gguf_family;
 
 /* The family of an architecture, and that of our own files; NULL past the end or if there is

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 12, WIDE = 64, JSON_LIMIT = 1 << 20 };
+enum { COUNT = 12, WIDE = 64, SMALL = 16, JSON_LIMIT = 1 << 20 };
 
 static kvs_runtime *rt;
 static char *dir;
@@ -351,7 +351,7 @@ static void numbers_that_a_family_cannot_have_are_refused(void **state)
         kvsi_text file = {0};
         char key[96];
 
-        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings));
+        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings), SMALL);
         snprintf(key, sizeof key, "%s.%s", cases[i].architecture, cases[i].key);
         add_gguf_float(&file, key, cases[i].number);
         expect_refusal(&file, cases[i].message);
@@ -390,7 +390,7 @@ static void sizes_that_a_family_cannot_have_are_refused(void **state)
         kvsi_text file = {0};
         char key[96];
 
-        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings));
+        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings), SMALL);
         snprintf(key, sizeof key, "%s.%s", cases[i].architecture, cases[i].key);
         add_gguf_u32(&file, key, cases[i].number);
         expect_refusal(&file, cases[i].message);
@@ -424,7 +424,7 @@ static void missing_keys_and_tensors_are_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kvsi_text file = {0};
 
-        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings));
+        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings), SMALL);
         memcpy(file.data + find_bytes(&file, cases[i].from), cases[i].to, strlen(cases[i].from));
         expect_refusal(&file, cases[i].message);
         kvsi_text_release(&file);
@@ -452,13 +452,13 @@ static void shapes_that_a_family_cannot_have_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings));
+        put_family_gguf(&file, dir, find_model(cases[i].architecture, cases[i].settings), SMALL);
         patch(&file, find_bytes(&file, cases[i].tensor) + strlen(cases[i].tensor) + cases[i].field,
               cases[i].value, 4);
         expect_refusal(&file, cases[i].message);
         kvsi_text_release(&file);
     }
-    put_family_gguf(&file, dir, find_model("gemma3", ""));
+    put_family_gguf(&file, dir, find_model("gemma3", ""), SMALL);
     add_gguf_key(&file, "gemma3.attention.sliding_window_pattern", 9, flags, sizeof flags);
     expect_refusal(&file, "expected one value for each of 4 layers, found 3");
     kvsi_text_release(&file);
@@ -472,7 +472,7 @@ static void keys_of_converters_change_nothing(void **state)
     kvsi_text file = {0};
 
     (void)state;
-    put_family_gguf(&file, dir, find_model("gemma3", "5000"));
+    put_family_gguf(&file, dir, find_model("gemma3", "5000"), SMALL);
     kvsi_free(write_file(dir, "plain.gguf", file.data, file.length));
     add_gguf_key(&file, "gemma3.attention.sliding_window_pattern", 9, flags, sizeof flags);
     add_gguf_float(&file, "gemma3.embedding_scale", 1);
@@ -481,7 +481,7 @@ static void keys_of_converters_change_nothing(void **state)
     expect_same(plain, path, 0, 0, "gemma3");
     kvsi_text_release(&file);
     kvsi_free(path);
-    put_family_gguf(&file, dir, find_model("stablelm", ""));
+    put_family_gguf(&file, dir, find_model("stablelm", ""), SMALL);
     kvsi_free(write_file(dir, "plain.gguf", file.data, file.length));
     add_gguf_key(&file, "stablelm.use_parallel_residual", 7, "\1", 1);
     path = write_file(dir, "keys.gguf", file.data, file.length);

@@ -46,7 +46,7 @@ void fuzz_seeds(void)
         char name[32];
 
         snprintf(name, sizeof name, "family-%zu", i);
-        put_family_gguf(&file, ".", family_model_at(i));
+        put_family_gguf(&file, ".", family_model_at(i), 8);
         fuzz_seed(name, &file);
     }
     free(config);
