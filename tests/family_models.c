@@ -45,7 +45,7 @@ static const family_model models[] = {
     {"gemma3", "gemma3_text", NULL, GEMMA "qk-norm=head sliding-rope-base=10000 logit-cap=20"},
     {"gptneox", "gpt_neox", "gpt_neox", NEOX "parallel=own rotary-fraction=0.5"},
     {"gptneox", "gpt_neox", "gpt_neox", NEOX},
-    {"stablelm", "stablelm", NULL, "norm-kind=layer rotary-fraction=0.25 qkv-bias=yes"},
+    {"stablelm", "stablelm", NULL, "norm-kind=layer rotary-fraction=0.5 qkv-bias=yes"},
     {"stablelm", "stablelm", NULL, "norm-kind=layer parallel=shared qk-norm=layer"},
     /* What llama.cpp does not compute, or not in this family. */
     {"kvshift", "kvshift", NULL, "shift=kv"},
