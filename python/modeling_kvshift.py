@@ -7,8 +7,8 @@ by a few learned coefficients per head, before the rotary positions are applied:
 
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
-config.json is that of Llama with an additional object "kvshift" for the differences.
-`OWN_SETTINGS` lists its keys with the values of a plain model.
+config.json is that of Llama or GPT-2 with an additional object "kvshift" for the differences.
+`OWN_SETTINGS` lists its keys with the values of a plain Llama, `GPT2_SETTINGS` where GPT-2 has others.
 
 Which token is "the token before" (`Attention.shift`):
 
@@ -36,6 +36,7 @@ from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.pytorch_utils import Conv1D
 
 OWN_SETTINGS = {
     "body": "llama",
@@ -91,8 +92,30 @@ OWN_SETTINGS = {
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
+GPT2_SETTINGS = {
+    "positions": "learned",
+    "norm_kind": "layer",
+    "activation": "gelu-tanh",
+    "plain_mlp": True,
+    "qkv_bias": True,
+    "o_bias": True,
+    "mlp_bias": True,
+    "kv_heads": 0,  # this and the next have keys of their own in Llama's files; 0 = as many as heads
+    "rope_theta": 1e5,
+}
+# Llama's names of what GPT-2's config.json names otherwise, and settings that are keys there.
+GPT2_KEYS = {
+    "hidden_size": "n_embd",
+    "intermediate_size": "n_inner",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+    "rms_norm_eps": "layer_norm_epsilon",
+}
+GPT2_DROPOUT = {"dropout_embedding": "embd_pdrop", "dropout_attention": "attn_pdrop",
+                "dropout_residual": "resid_pdrop"}
 CHOICES = {
-    "body": ["llama"],
+    "body": ["llama", "gpt2"],
     "targets": ["none", "k", "v", "kv", "qkv"],
     "form": ["free", "gate", "clamp", "channel", "data", "hard"],
     "positions": ["rope", "alibi", "learned", "none"],
@@ -131,16 +154,30 @@ class KVShiftConfig(PretrainedConfig):
         self.initializer_range = initializer_range
         self.use_cache = use_cache
         self.kvshift = dict(kvshift or {})
+        if self.is_gpt2():
+            for ours, theirs in GPT2_KEYS.items():
+                if theirs not in others:
+                    raise ValueError(f"expected the key '{theirs}', which GPT-2 has")
+                setattr(self, ours, others[theirs])
+            self.num_key_value_heads = self.own("kv_heads") or self.num_attention_heads
+            self.rope_theta = self.own("rope_theta")
         for key, value in self.kvshift.items():
-            if key not in OWN_SETTINGS:
+            if key not in OWN_SETTINGS and not (self.is_gpt2() and key in GPT2_SETTINGS):
                 raise ValueError(f"kvshift: unknown key '{key}'")
             if value not in CHOICES.get(key, [value]):
                 raise ValueError(f"kvshift: key '{key}': expected {', '.join(CHOICES[key])}, "
                                  f"found '{value}'")
         super().__init__(**others)
 
+    def is_gpt2(self):
+        return self.kvshift.get("body") == "gpt2"
+
     def own(self, key):
-        return self.kvshift.get(key, OWN_SETTINGS[key])
+        if key in self.kvshift:
+            return self.kvshift[key]
+        if self.is_gpt2() and key in GPT2_DROPOUT:
+            return getattr(self, GPT2_DROPOUT[key], 0.1)
+        return GPT2_SETTINGS[key] if self.is_gpt2() and key in GPT2_SETTINGS else OWN_SETTINGS[key]
 
     def slides(self, layer):
         layers = self.own("sliding_layers")
@@ -394,6 +431,26 @@ def capped(x, cap):
     return cap * torch.tanh(x / cap) if cap else x
 
 
+class GPT2Names:
+    """Gives modules GPT-2's names, `names` = {Llama's: GPT-2's}; the rest of this file reads them by
+    Llama's.  Matrices are stored input x output."""
+
+    names = {}
+
+    def rename(self, config):
+        for ours, theirs in self.names.items():
+            module = self._modules.pop(ours, None)
+            if isinstance(module, nn.Linear):
+                module = Conv1D(module.out_features, module.in_features)
+                if theirs == "c_proj":  # it ends a branch, so initial values are smaller
+                    module.factor = 1 / math.sqrt(2 * config.num_hidden_layers)
+            if module is not None:
+                self._modules[theirs] = module
+
+    def __getattr__(self, name):
+        return super().__getattr__(self.names.get(name, name))
+
+
 class MLP(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -408,6 +465,14 @@ class MLP(nn.Module):
         if self.gate_proj is None:
             return self.down_proj(self.activation(self.up_proj(x)))
         return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
+
+
+class GPT2MLP(GPT2Names, MLP):
+    names = {"up_proj": "c_fc", "down_proj": "c_proj"}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.rename(config)
 
 
 def yarn_share(config, base, pairs):
@@ -487,6 +552,9 @@ class Attention(nn.Module):
             if shape:
                 setattr(self, f"{target}_shift", nn.Parameter(torch.empty(shape)))
 
+    def project(self, x):
+        return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+
     def shift_shape(self, heads):
         taps = self.config.own("window") + 1
         return {"free": (heads, taps), "clamp": (heads, taps), "gate": (heads,),
@@ -556,8 +624,8 @@ class Attention(nn.Module):
 
     def forward(self, x, rotation, bias, causal, before, cache):
         batch, tokens, _ = x.shape
-        rows = {target: projection(x).view(batch, tokens, -1, self.size).transpose(1, 2)
-                for target, projection in zip("qkv", (self.q_proj, self.k_proj, self.v_proj))}
+        rows = {target: row.view(batch, tokens, -1, self.size).transpose(1, 2)
+                for target, row in zip("qkv", self.project(x))}
         tails = {} if cache is None else cache.layers[self.layer].tails
         for target in self.targets:
             rows[target], tail = self.shift(target, rows[target], x, tails.get(target), before)
@@ -574,15 +642,32 @@ class Attention(nn.Module):
         return self.o_proj(out.transpose(1, 2).reshape(batch, tokens, -1)), weights
 
 
+class GPT2Attention(GPT2Names, Attention):
+    """q, k and v are the outputs of one layer."""
+
+    names = {"o_proj": "c_proj"}
+
+    def __init__(self, config, layer):
+        super().__init__(config, layer)
+        parts = [self._modules.pop(f"{target}_proj").out_features for target in "qkv"]
+        self.rename(config)
+        self.widths, self.c_attn = parts, Conv1D(sum(parts), config.hidden_size)
+
+    def project(self, x):
+        return self.c_attn(x).split(self.widths, dim=-1)
+
+
 class Block(GradientCheckpointingLayer):
     """x + after(f(before(x))) with f = attention, then with f = MLP; in a parallel block the MLP
     reads the x that attention reads.  `norm_place` says which of the norms are there."""
 
+    attention_class, mlp_class = Attention, MLP
+
     def __init__(self, config, layer):
         super().__init__()
         self.config = config
-        self.self_attn = Attention(config, layer)
-        self.mlp = MLP(config) if config.own("mlp") else None
+        self.self_attn = self.attention_class(config, layer)
+        self.mlp = self.mlp_class(config) if config.own("mlp") else None
         before, after = config.own("norm_place") != "after", config.own("norm_place") != "before"
         shared = config.own("parallel") == "shared"
         self.after_attention = "post_attention_layernorm" if after else ""
@@ -615,19 +700,28 @@ class Block(GradientCheckpointingLayer):
         return self.add(middle, self.normed("post_feedforward_layernorm", branch)), weights
 
 
+class GPT2Block(GPT2Names, Block):
+    attention_class, mlp_class = GPT2Attention, GPT2MLP
+    names = {"self_attn": "attn", "input_layernorm": "ln_1", "post_attention_layernorm": "ln_2"}
+
+    def __init__(self, config, layer):
+        super().__init__(config, layer)
+        self.rename(config)
+
+
 # ---- models --------------------------------------------------------------------------------------
 
 class KVShiftPreTrainedModel(PreTrainedModel):
     config_class = KVShiftConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["Block"]
+    _no_split_modules = ["Block", "GPT2Block"]
     _supports_sdpa = True
 
     @torch.no_grad()
     def _init_weights(self, module):
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            module.weight.normal_(0.0, self.config.initializer_range)
+        if isinstance(module, (nn.Linear, nn.Embedding, Conv1D)):
+            module.weight.normal_(0.0, self.config.initializer_range * getattr(module, "factor", 1))
             if getattr(module, "bias", None) is not None:
                 module.bias.zero_()
         elif isinstance(module, Norm):
@@ -668,6 +762,8 @@ def wants_dict(return_dict, config):
 
 
 class KVShiftModel(KVShiftPreTrainedModel):
+    block_class = Block
+
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
@@ -675,7 +771,7 @@ class KVShiftModel(KVShiftPreTrainedModel):
             self.embed_norm = row_norm(config)
         if config.own("positions") == "learned":
             self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.layers = nn.ModuleList(Block(config, layer)
+        self.layers = nn.ModuleList(self.block_class(config, layer)
                                     for layer in range(config.num_hidden_layers))
         self.norm = norm_of(config)
         self.gradient_checkpointing = False
@@ -795,11 +891,12 @@ class KVShiftModel(KVShiftPreTrainedModel):
 
 
 class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
+    model_class = KVShiftModel
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
 
     def __init__(self, config):
         super().__init__(config)
-        self.model = KVShiftModel(config)
+        self.model = self.model_class(config)
         if config.own("head") != "none":
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
@@ -835,3 +932,24 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
                                         hidden_states=out.hidden_states,
                                         attentions=out.attentions)
         return output if wants_dict(return_dict, self.config) else output.to_tuple()
+
+
+# ---- GPT-2's layout ------------------------------------------------------------------------------
+
+class KVShiftGPT2PreTrainedModel(GPT2Names):
+    base_model_prefix = "transformer"
+
+    def post_init(self):
+        self.rename(self.config)
+        super().post_init()
+
+
+class KVShiftGPT2Model(KVShiftGPT2PreTrainedModel, KVShiftModel):
+    block_class = GPT2Block
+    names = {"embed_tokens": "wte", "embed_positions": "wpe", "layers": "h", "norm": "ln_f"}
+
+
+class KVShiftGPT2ForCausalLM(KVShiftGPT2PreTrainedModel, KVShiftForCausalLM):
+    model_class = KVShiftGPT2Model
+    names = {"model": "transformer"}
+    _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}

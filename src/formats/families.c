@@ -195,7 +195,8 @@ static int replace(char *name, size_t size, const char *from, const char *to)
     if (strlen(name) - old + new >= size)
         return 0;
     memmove(at + new, at + old, strlen(at + old) + 1);
-    memcpy(at, to, new);
+    for (size_t i = 0; i < new; i++)
+        at[i] = to[i];
     return 1;
 }
 

@@ -38,8 +38,8 @@ typedef struct kvsi_family {
     kvsi_body body;
     const char *settings; /* of all its models, and values for missing keys: "NAME=TEXT ..." */
     const char *activation_key, *second_activation_key; /* which some files have too */
-    /* Names of the activation that the family's settings have, or "NAME=VALUE" with another one; the
-     * first that fits is written. */
+    /* Names of the activation that the family's settings have, or "NAME=VALUE" with another one;
+     * the first that fits is written. */
     const char *activations[KVSI_ACTIVATIONS];
     kvsi_window_rule windows;
     int skips_rope;                 /* its files list layers without rotary positions */

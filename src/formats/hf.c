@@ -228,10 +228,10 @@ static json_t *family_to_json(const kvsi_family *family, const kvs_model_config 
     const int rotary =
         own ? config->body == KVSI_BODY_LLAMA : config->positions == KVSI_POSITIONS_ROPE;
     json_t *object = json_object();
-    int failed = set_fixed_keys(object, family, rotary);
-
-    failed |=
+    int failed =
         json_object_set_new(object, family->activation_key, activation_to_json(family, config));
+
+    failed |= set_fixed_keys(object, family, rotary);
     failed |= json_object_set_new(object, "model_type", json_string(family->type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
     failed |= set_family_keys(object, config, family);
@@ -426,8 +426,8 @@ static kvs_status read_activation(kvs_model_config *config, const kvsi_family *f
                      key, family->activations[0], found);
 }
 
-static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *object,
-                              const char *what, kvs_err *err)
+static kvs_status check_fixed(const kvsi_family_fixed *fixed, const kvsi_family *family,
+                              const json_t *object, const char *what, kvs_err *err)
 {
     double number = fixed->expected;
     int flag = fixed->expected;
@@ -444,8 +444,9 @@ static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *obje
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %d, found %.9g", what,
                          fixed->key, fixed->expected, number);
     if (flag != fixed->expected)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
-                         fixed->key, flag ? "false" : "true", flag ? "true" : "false");
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s in models of type '%s', found %s",
+            what, fixed->key, flag ? "false" : "true", family->type, flag ? "true" : "false");
     return KVS_OK;
 }
 
@@ -456,7 +457,7 @@ static kvs_status check_supported(const kvsi_family *family, const json_t *objec
 
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->families & family->bit)
-            TRY(check_fixed(fixed, object, what, err));
+            TRY(check_fixed(fixed, family, object, what, err));
     return KVS_OK;
 }
 

@@ -15,7 +15,8 @@
  * are left out: masks, rotary frequencies, a tied model's second copy of its table (if it differs
  * from the first, the model is refused).  Where a format stores a tensor differently from Llama's
  * layout (rows of rotary pairs adjacent; q, k and v in one matrix, also head by head; gains that
- * include the 1 of 1 + gain), the view describes it and _read converts it.  Input is untrusted: after open every view lies within its file. */
+ * include the 1 of 1 + gain), the view describes it and _read converts it.  Input is untrusted:
+ * after open every view lies within its file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 

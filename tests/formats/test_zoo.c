@@ -1,7 +1,7 @@
 /* Models of the families that people have, made by transformers: their reference log-probabilities,
- * and the same logits from the mapped file, after saving and after a retrofit.  Families that are
- * not supported are refused, and so is every key of config.json with a value that it cannot have; no
- * key is ignored.  test_gguf_families.c has the same models in GGUF files.
+ * and the same logits from the mapped file, after saving and after a retrofit.  Others are refused,
+ * and so is every key of config.json with a value that it cannot have; no key is ignored.
+ * test_gguf_families.c has the same models in GGUF files.
  *
  * They are in $KVSHIFT_SHARED/data/zoo; without them the tests are skipped. */
 #include "base/files.h"
