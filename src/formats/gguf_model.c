@@ -77,11 +77,6 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
     }
 }
 
-static int is_gain(const kvsi_file_tensor *tensor)
-{
-    return tensor->rank == 1 && kvsi_ends_with(tensor->name, ".weight");
-}
-
 static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
 {
     const renamed *r = self;
@@ -97,7 +92,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
         const size_t values = kvsi_file_tensor_count(&tensor);
 
         TRY(r->ours->read(r->ours->self, i, out, err));
-        for (size_t k = 0; r->plus_one && is_gain(&tensor) && k < values; k++)
+        for (size_t k = 0; r->plus_one && kvsi_gguf_is_gain(&tensor) && k < values; k++)
             out[k] += 1;
         out += values;
     }

@@ -1,5 +1,7 @@
 #include "formats/gguf_names.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -157,4 +159,9 @@ int kvsi_gguf_name_to_ours(char *out, const char *theirs, const kvsi_gguf_family
 int kvsi_gguf_name_from_ours(char *out, const char *ours, const kvsi_gguf_family *family)
 {
     return translate(out, ours, 1, family);
+}
+
+int kvsi_gguf_is_gain(const kvsi_file_tensor *tensor)
+{
+    return tensor->rank == 1 && kvsi_ends_with(tensor->name, ".weight");
 }

@@ -15,6 +15,7 @@
 #define KVSI_FORMATS_GGUF_NAMES_H
 
 #include "formats/gguf_families.h"
+#include "formats/tensor.h"
 
 #include <stddef.h>
 
@@ -24,5 +25,8 @@ enum { KVSI_GGUF_NAME_SIZE = 128 }; /* enough for every translated name */
  * family's files.  Tensors that consist of several of ours have the names of kvsi_gguf_packed. */
 int kvsi_gguf_name_to_ours(char *out, const char *theirs, const kvsi_gguf_family *family);
 int kvsi_gguf_name_from_ours(char *out, const char *ours, const kvsi_gguf_family *family);
+
+/* Whether it is the gain of a norm, under our name or GGUF's. */
+int kvsi_gguf_is_gain(const kvsi_file_tensor *tensor);
 
 #endif

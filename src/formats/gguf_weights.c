@@ -66,11 +66,6 @@ static kvs_status add_head_norms(kvsi_weights *w, const kvsi_file_tensor *tensor
     return KVS_OK;
 }
 
-static int is_gain(const kvsi_file_tensor *tensor)
-{
-    return tensor->rank == 1 && kvsi_ends_with(tensor->name, ".weight");
-}
-
 static kvs_status add_tensor(kvsi_weights *w, const kvsi_file_tensor *tensor,
                              const kvsi_gguf_family *family, kvs_err *err)
 {
@@ -93,7 +88,7 @@ static kvs_status add_tensor(kvsi_weights *w, const kvsi_file_tensor *tensor,
                          family->interleaved ? kvsi_rotary_heads(name, &w->config) : 0, w->file,
                          err));
     w->tensors[w->count - 1].plus_one =
-        family != kvsi_gguf_family_own() && w->config.gain_offset && is_gain(tensor);
+        family != kvsi_gguf_family_own() && w->config.gain_offset && kvsi_gguf_is_gain(tensor);
     return KVS_OK;
 }
 

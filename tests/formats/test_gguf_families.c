@@ -223,7 +223,7 @@ static void llama3_is_a_tensor_of_divisors(void **state)
 
 /* ---- models of transformers ---- */
 
-/* As what llama.cpp runs the folders of the zoo; NULL = it does not, for that reason. */
+/* As what the folders of the zoo are written; "kvshift" where llama.cpp lacks something. */
 static const struct {
     const char *name, *architecture;
 } folders[] = {

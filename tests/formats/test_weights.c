@@ -602,7 +602,8 @@ static void wrong_rows_by_head_are_refused(void **state)
     write_config(f, model);
     tensors[NEOX_NAMES].shape[0]--;
     put_safetensors(&file, tensors, count);
-    expect_file_refused(f, &file, "query_key_value.weight' has 23 rows, config.json needs 24");
+    expect_file_refused(f, &file,
+                        "query_key_value.weight' has 23 rows, the configuration needs 24");
     tensors[NEOX_NAMES].shape[0]++;
     kvsi_text_release(&file);
     file = (kvsi_text){0};
