@@ -11,7 +11,8 @@ file(GLOB fuzz_helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz
 list(REMOVE_ITEM fuzz_helper_sources "" ${fuzz_sources})
 
 add_library(fuzz_helpers OBJECT ${fuzz_helper_sources}
-    ${PROJECT_SOURCE_DIR}/tests/support.c ${PROJECT_SOURCE_DIR}/tests/model_files.c)
+    ${PROJECT_SOURCE_DIR}/tests/support.c ${PROJECT_SOURCE_DIR}/tests/model_files.c
+    ${PROJECT_SOURCE_DIR}/tests/family_models.c)
 kvshift_own_code(fuzz_helpers)
 target_include_directories(fuzz_helpers PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_include_directories(fuzz_helpers SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})

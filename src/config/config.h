@@ -105,7 +105,7 @@ typedef enum kvsi_qk_norm {
 } kvsi_qk_norm;
 
 /* How the angular frequencies f of rotary pairs change, for contexts that are longer than those
- * of the first training (model/rotations.c). */
+ * of the first training (config/rotations.c). */
 typedef enum kvsi_rope_scaling {
     KVSI_ROPE_PLAIN,
     KVSI_ROPE_LINEAR,   /* f / factor */

@@ -76,52 +76,6 @@ static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, cons
     return kvsi_weights_add(w, name, tensor, 0, file, err);
 }
 
-/* The rows of one of our matrices with biases or without. */
-static size_t rows_of(const char *part, const kvs_model_config *c)
-{
-    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
-
-    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
-           : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
-           : strncmp(part, "embed_positions", 15) == 0                  ? c->context
-                                                                        : c->ffn;
-}
-
-/* Adds our tensors, whose rows are those of `tensor`.  By head all parts have the same number of
- * heads, since such families have no key for another one. */
-static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
-                           const kvsi_packed_rows *packed, const char *file, kvs_err *err)
-{
-    const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
-    const size_t runs = packed->by_head ? w->config.heads : 1;
-    kvsi_file_tensor view = *tensor;
-    size_t expected = packed->unused, run_step = 0;
-
-    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
-        expected += rows_of(packed->parts[i], &w->config);
-        run_step += rows_of(packed->parts[i], &w->config) / runs;
-    }
-    if (tensor->rank == 0 || tensor->shape[0] != expected)
-        return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s': tensor '%.100s' has %zu rows, config.json needs %zu", file,
-                         tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
-    view.shape[0] = packed->unused;
-    view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
-    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
-        char name[NAME_SIZE];
-
-        if (snprintf(name, sizeof name, "%.*s%s", prefix, tensor->name, packed->parts[i]) >=
-            (int)sizeof name)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
-                             file, tensor->name);
-        view.shape[0] = rows_of(packed->parts[i], &w->config);
-        TRY(kvsi_weights_add_runs(w, name, &view, runs, run_step, file, err));
-        view.shape[0] /= runs;
-        view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
-    }
-    return KVS_OK;
-}
-
 /* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and
  * V of [kv heads, 2], the previous token first, as ours are. */
 static const struct {
@@ -209,7 +163,7 @@ static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor,
         ours.name = name;
     for (; packed && packed->name; packed++)
         if (kvsi_ends_with(ours.name, packed->name))
-            return add_rows(w, &ours, packed, file, err);
+            return kvsi_weights_add_packed(w, &ours, packed, 0, file, err);
     if (shape != KVSI_SHAPE_SAME)
         TRY(unfold_taps(&ours, w, shape, file, err));
     if (is_padded(family, &ours, w->config.vocab))

@@ -46,6 +46,13 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
     return KVS_OK;
 }
 
+size_t kvsi_rotary_heads(const char *name, const kvs_model_config *config)
+{
+    if (strstr(name, ".q_proj."))
+        return config->heads;
+    return strstr(name, ".k_proj.") ? config->kv_heads : 0;
+}
+
 /* Interleaves rows [heads * head_size, columns] in place. */
 static kvs_status interleave_rows(float *rows, size_t heads, size_t head_size, size_t columns,
                                   kvs_err *err)
@@ -75,16 +82,16 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
 {
     const kvsi_interleaved *s = self;
-    const size_t head_size = s->config->dim / s->config->heads;
     kvsi_file_tensor tensor;
-    kvs_status st;
+    size_t heads;
 
-    TRY_OUT(s->ours->read(s->ours->self, index, out, err));
+    TRY(s->ours->read(s->ours->self, index, out, err));
     describe(self, index, &tensor);
-    if (strstr(tensor.name, ".q_proj.") || strstr(tensor.name, ".k_proj."))
-        st = interleave_rows(out, tensor.shape[0] / head_size, head_size, tensor.shape[1], err);
-out:
-    return st;
+    heads = kvsi_rotary_heads(tensor.name, s->config);
+    if (heads == 0)
+        return KVS_OK;
+    return interleave_rows(out, heads, tensor.shape[0] / heads,
+                           tensor.rank > 1 ? tensor.shape[1] : 1, err); /* a bias is a column */
 }
 
 kvsi_tensor_source kvsi_interleave(const kvsi_interleaved *self)

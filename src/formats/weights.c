@@ -2,8 +2,10 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "formats/llama_layout.h"
 #include "formats/weights_open.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +22,8 @@ static const char *embedding_name(kvsi_body body)
 static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
                                     const char *file, kvs_err *err)
 {
-    if (heads > 0 && (view->rank != 2 || view->shape[0] == 0 || view->shape[0] % heads != 0 ||
-                      view->shape[0] / heads % 2 != 0))
+    if (heads > 0 && (view->rank < 1 || view->rank > 2 || view->shape[0] == 0 ||
+                      view->shape[0] % heads != 0 || view->shape[0] / heads % 2 != 0))
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' has %zu rows, expected %zu heads of an even size",
                          file, name, view->rank > 0 ? view->shape[0] : 0, heads);
@@ -67,6 +69,60 @@ const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers)
         number = 10 * number + (size_t)(*at - '0');
     *layer = number;
     return number < layers && *at == '.' ? at + 1 : NULL;
+}
+
+/* ---- several tensors in one ------------------------------------------------------------------ */
+
+enum { PACKED_NAME_SIZE = 512 };
+
+/* The rows of one of our matrices with biases or without. */
+static size_t rows_of(const char *part, const kvs_model_config *c)
+{
+    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
+
+    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
+           : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
+           : strncmp(part, "embed_positions", 15) == 0                  ? c->context
+                                                                        : c->ffn;
+}
+
+/* By head all parts have the same number of heads, since such families have no key for another
+ * one. */
+kvs_status kvsi_weights_add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor,
+                                   const kvsi_packed_rows *packed, int interleaved,
+                                   const char *file, kvs_err *err)
+{
+    const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
+    const size_t runs = packed->by_head ? w->config.heads : 1;
+    kvsi_file_tensor view = *tensor;
+    size_t expected = packed->unused, run_step = 0;
+
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
+        expected += rows_of(packed->parts[i], &w->config);
+        run_step += rows_of(packed->parts[i], &w->config) / runs;
+    }
+    if (tensor->rank == 0 || tensor->shape[0] != expected)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu rows, the configuration needs %zu", file,
+                         tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
+    view.shape[0] = packed->unused;
+    view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
+        char name[PACKED_NAME_SIZE];
+
+        if (snprintf(name, sizeof name, "%.*s%s", prefix, tensor->name, packed->parts[i]) >=
+            (int)sizeof name)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
+                             file, tensor->name);
+        view.shape[0] = rows_of(packed->parts[i], &w->config);
+        if (interleaved)
+            TRY(kvsi_weights_add(w, name, &view, kvsi_rotary_heads(name, &w->config), file, err));
+        else
+            TRY(kvsi_weights_add_runs(w, name, &view, runs, run_step, file, err));
+        view.shape[0] /= runs;
+        view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
+    }
+    return KVS_OK;
 }
 
 /* ---- after all tensors are added ------------------------------------------------------------- */
@@ -360,15 +416,13 @@ void kvsi_weights_read_rows(float *out, const kvsi_weights_tensor *tensor, size_
     const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
     const unsigned char *data = view->data;
 
-    if (kvsi_weights_is_whole(tensor)) {
+    if (kvsi_weights_is_whole(tensor))
         kvsi_dtype_decode(out, view->dtype, data + first * bytes, count * width);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const size_t row = file_row(tensor, first + i);
-
-        kvsi_dtype_decode(out + i * width, view->dtype, data + row * bytes, width);
-    }
+    for (size_t i = 0; !kvsi_weights_is_whole(tensor) && i < count; i++)
+        kvsi_dtype_decode(out + i * width, view->dtype, data + file_row(tensor, first + i) * bytes,
+                          width);
+    for (size_t i = 0; tensor->plus_one && i < count * width; i++)
+        out[i] -= 1;
 }
 
 void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)

@@ -1,9 +1,9 @@
 /* Checks of a model's configuration, so that the code behind it can rely on it. */
 #include "config/config.h"
 
+#include "config/rotations.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
-#include "model/rotations.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 #include "model/model.h"
 
 #include "base/memory.h"
+#include "config/rotations.h"
 #include "kernels/runtime.h"
-#include "model/rotations.h"
 
 #include <math.h>
 #include <string.h>

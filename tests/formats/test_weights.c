@@ -602,7 +602,8 @@ static void wrong_rows_by_head_are_refused(void **state)
     write_config(f, model);
     tensors[NEOX_NAMES].shape[0]--;
     put_safetensors(&file, tensors, count);
-    expect_file_refused(f, &file, "query_key_value.weight' has 23 rows, config.json needs 24");
+    expect_file_refused(f, &file,
+                        "query_key_value.weight' has 23 rows, the configuration needs 24");
     tensors[NEOX_NAMES].shape[0]++;
     kvsi_text_release(&file);
     file = (kvsi_text){0};
@@ -807,20 +808,22 @@ static void gguf_names_go_both_ways(void **state)
         "model.layers.0",
         "blk.99999999999.attn_q.weight",
     };
+    const kvsi_gguf_family *llama = kvsi_gguf_family_at(0), *own = kvsi_gguf_family_own();
     const fixture *f = *state;
     char theirs[KVSI_GGUF_NAME_SIZE], ours[KVSI_GGUF_NAME_SIZE];
 
     for (size_t i = 0; i < f->model->layout.count; i++) {
         const char *name = f->model->layout.list[i].name;
 
-        assert_true(kvsi_gguf_name_from_ours(theirs, name));
-        assert_true(kvsi_gguf_name_to_ours(ours, theirs));
+        assert_true(kvsi_gguf_name_from_ours(theirs, name, llama));
+        assert_true(kvsi_gguf_name_to_ours(ours, theirs, llama));
         assert_string_equal(ours, name);
     }
-    assert_true(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift"));
+    assert_false(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift", llama));
+    assert_true(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift", own));
     assert_string_equal(theirs, "blk.17.attn_k_shift");
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
-        assert_false(kvsi_gguf_name_to_ours(ours, strange[i]));
+        assert_false(kvsi_gguf_name_to_ours(ours, strange[i], own));
 }
 
 /* Keys that do not change the model. */

@@ -1,7 +1,7 @@
 /* Models of the families that people have, made by transformers: their reference log-probabilities,
- * and the same logits from the mapped file, after saving, after a retrofit, and from GGUF.  Others
- * are refused, and so is every key of config.json with a value that it cannot have; no key is
- * ignored.
+ * and the same logits from the mapped file, after saving and after a retrofit.  Others are refused,
+ * and so is every key of config.json with a value that it cannot have; no key is ignored.
+ * test_gguf_families.c has the same models in GGUF files.
  *
  * They are in $KVSHIFT_SHARED/data/zoo; without them the tests are skipped. */
 #include "base/files.h"
@@ -273,24 +273,6 @@ static void check_saved(kvs_runtime *rt, const kvs_model *model, const char *typ
     support_remove_dir(dir);
 }
 
-static void check_gguf(kvs_runtime *rt, const kvs_model *model, const char *path, const char *name)
-{
-    char *dir = support_make_dir(), *file = kvsi_path_join(dir, "model.gguf");
-    kvs_convert_options options;
-    kvs_model *again;
-
-    kvs_convert_options_init(&options, sizeof options);
-    options.format = KVS_FORMAT_GGUF;
-    options.tokenizer = "none";
-    if (kvs_convert(file, path, &options, &err) != KVS_OK)
-        fail_msg("%s: %s", name, err.message);
-    again = load(rt, file);
-    expect_same_logits(model, again, name, "from GGUF");
-    kvs_model_free(again);
-    kvsi_free(file);
-    support_remove_dir(dir);
-}
-
 /* Run from the mapped file, it has the same bits. */
 static void check_mapped(kvs_runtime *rt, const kvs_model *model, const char *path,
                          const char *name)
@@ -336,8 +318,6 @@ static void families_are_written_so_that_others_read_them(void **state)
         check_saved(rt, model, folders[f].written, folders[f].name);
         if (kvs_model_get_config(model)->shift.targets == 0)
             check_retrofit(rt, model, folders[f].name);
-        if (kvs_model_get_config(model)->body == KVSI_BODY_LLAMA)
-            check_gguf(rt, model, path, folders[f].name);
         kvs_model_free(model);
         kvsi_free(path);
     }
