@@ -693,7 +693,7 @@ kvs_status kvsi_request_parse(kvsi_request *r, unsigned endpoint, const char *te
     *refusal = (kvsi_refusal){0};
     *r = (kvsi_request){
         .endpoint = endpoint,
-        .max_tokens = endpoint == KVSI_COMPLETIONS ? 16 : SIZE_MAX,
+        .max_tokens = SIZE_MAX,
         .n = 1,
         .temperature = 1,
         .top_p = 1,
