@@ -27,6 +27,7 @@ enum {
     WATCH_MS = 50,              /* between two looks at the connections */
     COMMENT_SECONDS = 10,       /* of silence in a stream, after which a comment is sent */
     BLOCK_BYTES = 16 << 10,
+    READ_LIMITS = 4, /* a body of so many times the limit is read in order to be refused */
 };
 
 typedef enum phase {
@@ -52,6 +53,7 @@ struct kvsi_exchange {
     char method[16];
     char *path;
     kvsi_text body;
+    size_t received; /* bytes of the body, also those that were dropped */
     double start;
     size_t tag;
     int must_close; /* the rest of the request cannot be read */
@@ -434,6 +436,14 @@ static void refuse(kvsi_exchange *x, unsigned status, const char *message)
     kvsi_exchange_answer(x, status, "application/json", &body);
 }
 
+static void refuse_large(const kvsi_http *http, kvsi_exchange *x)
+{
+    char message[96];
+
+    snprintf(message, sizeof message, "the request has more than %zu bytes", http->o.body_limit);
+    refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, message);
+}
+
 /* The headers are there. */
 static enum MHD_Result begin(kvsi_http *http, kvsi_exchange *x)
 {
@@ -446,27 +456,25 @@ static enum MHD_Result begin(kvsi_http *http, kvsi_exchange *x)
         return queue_answer(x);
     }
     http->o.check(http->o.user, x);
-    if (!x->is_answered && declares_more_than(x, http->o.body_limit)) {
-        char message[96];
-
-        snprintf(message, sizeof message, "the request has more than %zu bytes",
-                 http->o.body_limit);
-        refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, message);
-    }
-    /* A body that the client has not sent yet, or that is too large, is not read.  Others are, so
-     * that the connection can go on. */
-    x->must_close = x->is_answered && (waits || declares_more_than(x, http->o.body_limit));
+    if (!x->is_answered && declares_more_than(x, http->o.body_limit))
+        refuse_large(http, x);
+    /* A body that the client has not sent yet, or that is much too large, is not read.  Others are,
+     * since clients that are still sending would not read the answer. */
+    x->must_close = x->is_answered &&
+                    (waits || declares_more_than(x, (size_t)READ_LIMITS * http->o.body_limit));
     return x->must_close ? queue_answer(x) : MHD_YES;
 }
 
-/* A part of the body.  A chunked body can only be refused when it has ended: up to twice the limit
- * it is read for that. */
+/* A part of the body.  What is over the limit, or belongs to a request that was refused, is read
+ * and dropped. */
 static enum MHD_Result add_body(const kvsi_http *http, kvsi_exchange *x, const char *data,
                                 size_t size)
 {
-    if (x->body.length > 2 * http->o.body_limit || x->body.failed)
+    x->received += size;
+    if (x->received > (size_t)READ_LIMITS * http->o.body_limit || x->body.failed)
         return MHD_NO;
-    kvsi_text_add_bytes(&x->body, data, size);
+    if (!x->is_answered && x->received <= http->o.body_limit)
+        kvsi_text_add_bytes(&x->body, data, size);
     return MHD_YES;
 }
 
@@ -479,8 +487,8 @@ static enum MHD_Result finish(kvsi_http *http, kvsi_exchange *x)
         pthread_mutex_lock(&x->lock);
         x->phase = WAITING;
         pthread_mutex_unlock(&x->lock);
-        if (x->body.length > http->o.body_limit)
-            refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "the request is too large");
+        if (x->received > http->o.body_limit)
+            refuse_large(http, x);
         else
             http->o.handle(http->o.user, x);
     }
@@ -605,8 +613,9 @@ typedef struct watch_list {
     size_t count, capacity;
 } watch_list;
 
-/* Lists the connections whose clients wait, and ends those that are over their time.  A descriptor
- * is only shut down here: the library closes it. */
+/* Lists the connections whose clients may leave unnoticed: the library does not look at suspended
+ * ones, nor at the end of a request that is not complete.  Ends those that are over their time: a
+ * descriptor is only shut down here, and the library closes it. */
 static void look_at_connections(kvsi_http *http, watch_list *list)
 {
     const double now = kvsi_clock_seconds();
@@ -626,7 +635,7 @@ static void look_at_connections(kvsi_http *http, watch_list *list)
         }
         if (at != WAITING && now - since > http->o.seconds)
             shutdown(c->fd, SHUT_RDWR);
-        if (at == WAITING && list->count < list->capacity) {
+        if (at != SENDING && list->count < list->capacity) {
             list->polled[list->count] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
             list->numbers[list->count++] = c->number;
         }
@@ -634,16 +643,17 @@ static void look_at_connections(kvsi_http *http, watch_list *list)
     pthread_mutex_unlock(&http->lock);
 }
 
-/* Reports the client of the connection with that number, if it still waits. */
+/* Ends the connection with that number, and reports its client if it waits for an answer. */
 static void client_left(kvsi_http *http, uint64_t number)
 {
     kvsi_exchange *x = NULL;
 
     pthread_mutex_lock(&http->lock);
-    for (const connection *c = http->connections; c && !x; c = c->next)
-        if (c->number == number && c->x) {
+    for (const connection *c = http->connections; c; c = c->next)
+        if (c->number == number) {
             x = c->x;
-            kvsi_exchange_keep(x);
+            if (x)
+                kvsi_exchange_keep(x);
             shutdown(c->fd, SHUT_RDWR);
         }
     pthread_mutex_unlock(&http->lock);
