@@ -18,17 +18,25 @@ struct kvsi_lens {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void refuse(kvsi_exchange *x, const kvsi_refusal *refusal)
+static void send(const kvsi_lens *lens, kvsi_exchange *x, unsigned status, const char *type,
+                 kvsi_text *body)
+{
+    if (lens->options.answered)
+        lens->options.answered(lens->options.user, status);
+    kvsi_exchange_answer(x, status, type, body);
+}
+
+static void refuse(const kvsi_lens *lens, kvsi_exchange *x, const kvsi_refusal *refusal)
 {
     kvsi_text body = {0};
 
     if (refusal->retry_seconds > 0)
         kvsi_exchange_add_header(x, "Retry-After", "1");
     kvsi_refusal_write(&body, refusal);
-    kvsi_exchange_answer(x, refusal->status, "application/json", &body);
+    send(lens, x, refusal->status, "application/json", &body);
 }
 
-static void refuse_failed(kvsi_exchange *x, const kvs_err *err)
+static void refuse_failed(const kvsi_lens *lens, kvsi_exchange *x, const kvs_err *err)
 {
     kvsi_refusal refusal;
 
@@ -45,7 +53,7 @@ static void refuse_failed(kvsi_exchange *x, const kvs_err *err)
     default:
         kvsi_refuse_failed(&refusal, err);
     }
-    refuse(x, &refusal);
+    refuse(lens, x, &refusal);
 }
 
 static int is_gone(void *user)
@@ -65,19 +73,19 @@ static void answer(const kvsi_lens *lens, kvsi_exchange *x)
         return;
     if (kvsi_lens_reply(&out, route, &call, body->data, body->length, &err) == KVS_OK) {
         kvsi_exchange_add_header(x, "Cache-Control", "no-store");
-        kvsi_exchange_answer(x, 200, out.type, &out.body);
+        send(lens, x, 200, out.type, &out.body);
     } else if (err.status != KVS_E_STOPPED) {
-        refuse_failed(x, &err);
+        refuse_failed(lens, x, &err);
     }
 }
 
-static void refuse_busy(kvsi_exchange *x, const char *why)
+static void refuse_busy(const kvsi_lens *lens, kvsi_exchange *x, const char *why)
 {
     kvsi_refusal refusal;
 
     kvsi_refuse(&refusal, 503, "overloaded", NULL, "%s", why);
     refusal.retry_seconds = 1;
-    refuse(x, &refusal);
+    refuse(lens, x, &refusal);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -111,14 +119,18 @@ static void *work(void *user)
     return NULL;
 }
 
-int kvsi_lens_handle(kvsi_lens *lens, kvsi_exchange *x)
+int kvsi_lens_has(const char *path)
 {
-    int is_full;
+    return kvsi_lens_route_of(path) != NULL;
+}
 
-    if (!kvsi_lens_route_of(kvsi_exchange_path(x)))
-        return 0;
+void kvsi_lens_handle(kvsi_lens *lens, kvsi_exchange *x)
+{
+    int is_full, stops;
+
     pthread_mutex_lock(&lens->lock);
-    is_full = lens->stops || lens->count == KVSI_LENS_WAITING_MAX;
+    stops = lens->stops;
+    is_full = stops || lens->count == KVSI_LENS_WAITING_MAX;
     if (!is_full) {
         kvsi_exchange_keep(x);
         lens->waiting[(lens->first + lens->count++) % KVSI_LENS_WAITING_MAX] = x;
@@ -126,8 +138,8 @@ int kvsi_lens_handle(kvsi_lens *lens, kvsi_exchange *x)
     }
     pthread_mutex_unlock(&lens->lock);
     if (is_full)
-        refuse_busy(x, "too many requests of pages wait");
-    return 1;
+        refuse_busy(lens, x,
+                    stops ? "the server is shutting down" : "too many requests of pages wait");
 }
 
 kvs_status kvsi_lens_start(kvsi_lens **out, const kvsi_lens_options *options, kvs_err *err)
@@ -150,22 +162,34 @@ kvs_status kvsi_lens_start(kvsi_lens **out, const kvsi_lens_options *options, kv
     return KVS_OK;
 }
 
+void kvsi_lens_stop(kvsi_lens *lens)
+{
+    int was_running;
+
+    if (!lens)
+        return;
+    pthread_mutex_lock(&lens->lock);
+    was_running = !lens->stops;
+    lens->stops = 1;
+    pthread_cond_signal(&lens->changed);
+    pthread_mutex_unlock(&lens->lock);
+    if (!was_running)
+        return;
+    pthread_join(lens->thread, NULL);
+    for (; lens->count > 0; lens->count--) { /* none comes any more */
+        kvsi_exchange *x = lens->waiting[lens->first];
+
+        lens->first = (lens->first + 1) % KVSI_LENS_WAITING_MAX;
+        refuse_busy(lens, x, "the server is shutting down");
+        kvsi_exchange_release(x);
+    }
+}
+
 void kvsi_lens_free(kvsi_lens *lens)
 {
     if (!lens)
         return;
-    pthread_mutex_lock(&lens->lock);
-    lens->stops = 1;
-    pthread_cond_signal(&lens->changed);
-    pthread_mutex_unlock(&lens->lock);
-    pthread_join(lens->thread, NULL);
-    for (; lens->count > 0; lens->count--) {
-        kvsi_exchange *x = lens->waiting[lens->first];
-
-        lens->first = (lens->first + 1) % KVSI_LENS_WAITING_MAX;
-        refuse_busy(x, "the server is shutting down");
-        kvsi_exchange_release(x);
-    }
+    kvsi_lens_stop(lens);
     pthread_cond_destroy(&lens->changed);
     pthread_mutex_destroy(&lens->lock);
     kvsi_free(lens);

@@ -34,15 +34,20 @@ typedef struct kvsi_lens_options {
     kvsi_lens_model models[KVSI_LENS_MODELS_MAX];
     size_t model_count;
     const char *runs; /* a run folder or a folder of run folders; NULL = none */
+    void (*answered)(void *user, unsigned status); /* called after each answer */
+    void *user;
 } kvsi_lens_options;
 
 typedef struct kvsi_lens kvsi_lens;
 
 /* Starts the thread.  The options are copied, what they point to is borrowed. */
 kvs_status kvsi_lens_start(kvsi_lens **out, const kvsi_lens_options *options, kvs_err *err);
-/* Answers a request to /lens/..., later.  Returns 0 if no such path exists. */
-int kvsi_lens_handle(kvsi_lens *lens, kvsi_exchange *x);
-/* Stops the thread, and refuses the requests that wait for it.  NULL does nothing. */
+int kvsi_lens_has(const char *path);
+/* Answers a request to such a path, later. */
+void kvsi_lens_handle(kvsi_lens *lens, kvsi_exchange *x);
+/* Ends the thread, and refuses the requests that wait for it and that come later.  NULL does
+ * nothing. */
+void kvsi_lens_stop(kvsi_lens *lens);
 void kvsi_lens_free(kvsi_lens *lens);
 
 #endif

@@ -141,7 +141,7 @@ static kvs_status find_run(char **out, const kvsi_lens_call *call, kvs_err *err)
 
 kvs_status kvsi_lens_reply_log(kvsi_lens_answer *out, const kvsi_lens_call *call, kvs_err *err)
 {
-    const char *file;
+    const char *file = NULL;
     char *dir = NULL, *path;
     size_t offset = 0;
     kvs_status st;

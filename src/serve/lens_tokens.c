@@ -14,6 +14,12 @@ enum {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+/* Whether the tokenizer has a text for an id: the vocabulary of a model may be larger. */
+static int has_text(const kvs_tokenizer *tokenizer, int32_t id)
+{
+    return (size_t)id < kvs_tokenizer_vocab(tokenizer);
+}
+
 /* The text of every token.  They add up to the text of all, so a token that ends within a character
  * has none, and the one that completes it has all of it. */
 static kvs_status list_texts(json_t *list, const kvs_tokenizer *tokenizer, const int32_t *ids,
@@ -28,7 +34,8 @@ static kvs_status list_texts(json_t *list, const kvs_tokenizer *tokenizer, const
     for (size_t i = 0; i < count; i++) {
         kvsi_text whole = {0};
 
-        TRY_OUT(kvs_detokenizer_add(&text, &size, texts, ids + i, 1, err));
+        TRY_OUT(kvs_detokenizer_add(&text, &size, texts, ids + i,
+                                    has_text(tokenizer, ids[i]) ? 1 : 0, err));
         kvsi_text_add_bytes(&whole, text, size);
         if (i + 1 == count) {
             TRY_OUT(kvs_detokenizer_finish(&text, &size, texts, err));
@@ -43,8 +50,8 @@ out:
 }
 
 /* The text of a token after others. */
-static kvs_status text_after(json_t **out, kvs_detokenizer *texts, const int32_t *before,
-                             size_t count, int32_t id, kvs_err *err)
+static kvs_status text_after(json_t **out, kvs_detokenizer *texts, const kvs_tokenizer *tokenizer,
+                             const int32_t *before, size_t count, int32_t id, kvs_err *err)
 {
     kvsi_text whole = {0};
     const char *text;
@@ -53,8 +60,10 @@ static kvs_status text_after(json_t **out, kvs_detokenizer *texts, const int32_t
 
     *out = NULL;
     kvs_detokenizer_reset(texts);
-    TRY_OUT(kvs_detokenizer_skip(texts, before, count, err));
-    TRY_OUT(kvs_detokenizer_add(&text, &size, texts, &id, 1, err));
+    for (size_t i = 0; i < count; i++)
+        if (has_text(tokenizer, before[i]))
+            TRY_OUT(kvs_detokenizer_skip(texts, before + i, 1, err));
+    TRY_OUT(kvs_detokenizer_add(&text, &size, texts, &id, has_text(tokenizer, id) ? 1 : 0, err));
     kvsi_text_add_bytes(&whole, text, size);
     TRY_OUT(kvs_detokenizer_finish(&text, &size, texts, err));
     kvsi_text_add_bytes(&whole, text, size);
@@ -264,7 +273,8 @@ out:
 
 /* Alternatives of the token after token `at`: ids, log-probabilities and texts. */
 static kvs_status add_alternatives(json_t *list, const results *r, kvs_detokenizer *texts,
-                                   const int32_t *ids, size_t at, kvs_err *err)
+                                   const kvs_tokenizer *tokenizer, const int32_t *ids, size_t at,
+                                   kvs_err *err)
 {
     const size_t first = at + 1 > CONTEXT_TOKENS ? at + 1 - CONTEXT_TOKENS : 0;
     json_t *here = json_array();
@@ -274,7 +284,7 @@ static kvs_status add_alternatives(json_t *list, const results *r, kvs_detokeniz
         const int32_t id = r->top_ids[at * r->top + i];
         json_t *text;
 
-        TRY(text_after(&text, texts, ids + first, at + 1 - first, id, err));
+        TRY(text_after(&text, texts, tokenizer, ids + first, at + 1 - first, id, err));
         json_array_append_new(here, json_pack("{s:i, s:o, s:o}", "id", (int)id, "logprob",
                                               kvsi_json_number(r->top_logprobs[at * r->top + i]),
                                               "text", text));
@@ -291,7 +301,7 @@ static kvs_status answer_results(kvsi_lens_answer *out, const results *r,
 
     TRY_OUT(kvs_detokenizer_create(&texts, tokenizer, NULL, 0, err));
     for (size_t i = 0; i < r->count && r->top > 0; i++)
-        TRY_OUT(add_alternatives(list, r, texts, ids, i, err));
+        TRY_OUT(add_alternatives(list, r, texts, tokenizer, ids, i, err));
     TRY_OUT(kvsi_lens_answer_json(
         out,
         json_pack("{s:o, s:O}", "logprobs", kvsi_json_numbers(r->logprobs, r->count), "next", list),

@@ -17,19 +17,24 @@ const SQUARES = [
 
 /** The grid of layers and query heads, coloured by a score. */
 function scoreGrid(heads, valueOf, selected, onpick) {
-    const cell = 34, side = 58, roof = 20;
+    const cell = 34, side = 58, roof = 20, gap = 8;
     const rows = Math.max(...heads.map((h) => h.layer)) + 1;
     const columns = Math.max(...heads.map((h) => h.head)) + 1;
-    const node = drawing(side + columns * (cell + 3), roof + rows * (cell + 3), "Scores of heads");
+    const groups = Math.max(...heads.map((h) => h.kv_head)) + 1;
+    const node = drawing(side + columns * (cell + 3) + groups * gap, roof + rows * (cell + 3), "Scores of heads");
 
-    for (let c = 0; c < columns; c++)
-        node.append(svg("text", {x: side + c * (cell + 3) + cell / 2, y: 12,
-            "text-anchor": "middle"}, c === 0 ? "head 0" : String(c)));
+    for (let c = 0; c < columns; c++) {
+        const group = heads.find((h) => h.head === c).kv_head;
+
+        node.append(svg("text", {x: side + c * (cell + 3) + group * gap + cell / 2, y: 12,
+            "text-anchor": "middle"}, String(c)));
+    }
+    node.append(svg("text", {x: side - 8, y: 12, "text-anchor": "end"}, "head"));
     for (let r = 0; r < rows; r++)
         node.append(svg("text", {x: side - 8, y: roof + r * (cell + 3) + cell / 2 + 4,
             "text-anchor": "end"}, `layer ${r}`));
     for (const head of heads) {
-        const x = side + head.head * (cell + 3), y = roof + head.layer * (cell + 3);
+        const x = side + head.head * (cell + 3) + head.kv_head * gap, y = roof + head.layer * (cell + 3);
         const value = valueOf(head);
         const isSelected = selected.layer === head.layer && selected.head === head.head;
         const label = `layer ${head.layer}, head ${head.head} (KV head ${head.kv_head}): ` +
@@ -292,7 +297,7 @@ export function attentionView(page) {
         panel("Text", chooseModel, text, el("div", {class: "row"},
             button("Repeat random tokens", () => runRepeated().catch(page.report),
                 {id: "repeat-random"}), about)),
-        panel("Heads by score", [by.node, side.node,
+        el("div", {class: "columns"}, panel("Heads by score", [by.node, side.node,
             svgButton("scores", () => gridPlace.querySelector("svg")),
             csvButton("scores", () => [["layer", "head", "kv_head", ...["A", "A_V"].flatMap((w) =>
                 SCORES.map(([key]) => `${key}_${w}`))], ...heads.map((h) => [h.layer, h.head,
@@ -300,7 +305,8 @@ export function attentionView(page) {
                     SCORES.map(([key]) => s[key]))])])],
         el("p", {class: "hint"}, "The share of a token's attention that goes to the token after its ",
             "last earlier occurrence (induction), to that occurrence (duplicate), and to the token ",
-            "before (previous). Click a head to see its weights."), gridPlace),
+            "before (previous). Query heads that share a KV head stand together. Click a head to ",
+            "see its weights."), gridPlace), panel("Scores of this head", [], scoresPlace)),
         panel(title, [weights.node,
             svgButton("attention", squareDrawing),
             csvButton("attention", () => [["query", "key", "A", "A_V"], ...(squares
@@ -310,8 +316,7 @@ export function attentionView(page) {
         el("div", {class: "squares"}, ...canvases.map((canvas, i) => el("figure", {},
             el("figcaption", {}, SQUARES[i].about), canvas))),
         legendPlace, el("p", {class: "hint"}, "Rows are the tokens that attend, columns those that ",
-            "are attended to. Rows of A sum to 1, rows of A_V to the sum of the head's β.")),
-        panel("Scores of this head", [], scoresPlace)),
+            "are attended to. Rows of A sum to 1, rows of A_V to the sum of the head's β."))),
     show(state) {
         if (typeof state?.text === "string") {
             text.value = state.text;

@@ -2,7 +2,7 @@
 
 import {drawing, el, show, svg} from "./dom.js";
 
-const WIDTH = 560, HEIGHT = 250, LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 28;
+const WIDTH = 440, HEIGHT = 230, LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 28;
 const POINTS = 400; // drawn per line
 
 export function seriesColour(i) {
@@ -90,7 +90,7 @@ export function lineChart({label, xLabel = "step", lines, logX = false, logY = f
             "text-anchor": "end"}, show(value))),
         ...x.ticks.map((value) => svg("text", {x: x.at(value), y: HEIGHT - 10,
             "text-anchor": "middle"}, show(value))),
-        svg("text", {x: WIDTH - RIGHT, y: HEIGHT - BOTTOM - 5, "text-anchor": "end"}, xLabel),
+        svg("text", {x: LEFT - 6, y: HEIGHT - 10, "text-anchor": "end"}, xLabel),
         svg("line", {class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM,
             y2: HEIGHT - BOTTOM}),
         ...usable.flatMap((line) => {

@@ -99,8 +99,7 @@ export function compareView(page) {
             [svgButton("tokens", () => strips[s].drawing()),
                 csvButton("tokens", () => [["token", "id", "text", "log_probability"],
                     ...sides[s].ids.map((id, i) => [i, id, sides[s].texts[i],
-                        sides[s].run?.logprobs[i]])])], strips[s].node))),
-        probabilityLegend(),
+                        sides[s].run?.logprobs[i]])])], strips[s].node, probabilityLegend()))),
         el("div", {class: "columns"}, ...models.map((model, s) => panel(`Taps of ${model.name}`,
             grids[s] ? [svgButton("shift-map", () => grids[s])] : [],
             grids[s] ? el("div", {class: "scroll"}, grids[s])

@@ -95,7 +95,8 @@ export function headGrid(shift, {heads = kvHeads(shift), selected = null, onpick
 
     for (let c = 0; c < columns; c++)
         node.append(svg("text", {x: SIDE + c * (CELL + GAP) + CELL / 2, y: 14,
-            "text-anchor": "middle"}, c === 0 ? "head 0" : String(c)));
+            "text-anchor": "middle"}, String(c)));
+    node.append(svg("text", {x: SIDE - 8, y: 14, "text-anchor": "end"}, "head"));
     for (let r = 0; r < rows; r++)
         node.append(svg("text", {x: SIDE - 8, y: ROOF + r * (CELL + GAP) + CELL / 2 + 4,
             "text-anchor": "end"}, `layer ${r}`));

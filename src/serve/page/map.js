@@ -189,15 +189,14 @@ export function mapView(page) {
     let loaded = false;
 
     return {node: el("div", {},
-        panel("Taps of every head", [...choose,
+        el("div", {class: "columns"}, panel("Taps of every head", [...choose,
             svgButton("shift-map", () => gridPlace.querySelector("svg")),
             csvButton("shift-map", () => [headings(shift()),
                 ...kvHeads(shift()).map((head) => rowOf(shift(), head, (value) => value))])],
         el("p", {class: "hint"}, "Rows are layers, columns are KV heads. The bars are the taps of ",
             "keys (α) and, lighter, of values (β), for the current token first."),
-        about, gridPlace),
-        el("div", {class: "columns"}, squarePanel, panel("Numbers", [], tablePlace)),
-        trainingPlace),
+        about, gridPlace), squarePanel),
+        trainingPlace, panel("Numbers", [], tablePlace)),
     show: () => {
         if (!loaded) {
             loaded = true;

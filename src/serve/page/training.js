@@ -127,7 +127,7 @@ export function trainingView(page) {
                     logY: Boolean(chart.log)});
                 const file = chart.label.toLowerCase().replaceAll(" ", "-");
 
-                return panel(chart.label, [svgButton(file, () => svg),
+                return panel(chart.label + (chart.log ? ", logarithmic" : ""), [svgButton(file, () => svg),
                     csvButton(file, () => [["line", "step", "value"],
                         ...lines.flatMap((line) => line.points.map(([x, y]) =>
                             [line.name, x, y]))])], svg, lineLegend(lines));
