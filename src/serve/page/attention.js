@@ -76,7 +76,7 @@ export function attentionView(page) {
     let model = models[0], ids = [], texts = [], heads = [], repeated = 0;
     let chosen = {layer: 0, head: 0}, squares = null, limit = 1, locked = -1, started = false;
     const text = el("textarea", {"aria-label": "Text", id: "attention-text", rows: 2});
-    const gridPlace = el("div", {class: "scroll"}), about = el("p", {class: "hint"});
+    const gridPlace = el("div", {class: "scroll short"}), about = el("p", {class: "hint"});
     const scoresPlace = el("div");
     const title = el("span");
     const readout = el("p", {class: "hint number", id: "attention-readout"});

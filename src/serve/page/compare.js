@@ -83,7 +83,7 @@ export function compareView(page) {
         timer = setTimeout(() => run().catch(page.report), 250);
     });
 
-    const grids = models.map((model) => model.shift.k || model.shift.v
+    const grids = models.map((model) => model.shift.form
         ? headGrid(model.shift, {}) : null);
 
     return {node: el("div", {},

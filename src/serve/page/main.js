@@ -110,6 +110,7 @@ async function start() {
             tab.setAttribute("aria-selected", key === current);
             tab.tabIndex = key === current ? 0 : -1;
         }
+        tabs.get(current).scrollIntoView({block: "nearest", inline: "nearest"});
         if (!views.has(current))
             views.set(current, view.make(page));
         main.replaceChildren(views.get(current).node);

@@ -17,23 +17,17 @@ function previousShare(taps) {
 
 /** The square of kinds: each head is a point, its size is the size of its sums. */
 function square(heads, selected, onpoint) {
-    const size = 330, from = 44, to = size - 14, span = to - from;
+    const size = 330, from = 44, to = size - 14, span = to - from, top = 14;
     const at = (share) => from + share * span;
-    const node = drawing(size, size + 14, "Kinds of heads");
+    const node = drawing(size, top + span + 40, "Kinds of heads");
     const half = span / 2;
 
     for (const [kind, column, row] of [["current_current", 0, 1], ["previous_current", 1, 1],
         ["current_previous", 0, 0], ["previous_previous", 1, 0]]) {
-        const count = heads.filter((head) => head.kind === kind).length;
-        const x = from + column * half, y = from + row * half - (from - 14);
-
-        node.append(svg("rect", {x, y: y, width: half, height: half,
-            style: {fill: kindColour(kind)}, "fill-opacity": 0.07}));
-        node.append(svg("text", {x: x + half / 2, y: row ? y + half - 8 : y + 16,
-            "text-anchor": "middle", class: "strong"},
-        `${count} head${count === 1 ? "" : "s"}`));
+        node.append(svg("rect", {x: from + column * half, y: top + row * half, width: half,
+            height: half, style: {fill: kindColour(kind)}, "fill-opacity": 0.1}));
     }
-    const top = 14, bottom = top + span;
+    const bottom = top + span;
     const y = (share) => bottom - share * span;
 
     node.append(svg("rect", {class: "axis", x: from, y: top, width: span, height: span}));
@@ -61,10 +55,12 @@ function square(heads, selected, onpoint) {
     return node;
 }
 
-function kindLegend() {
+/** The kinds with their numbers of heads, which is the paper's table. */
+function kindLegend(heads) {
     return el("div", {class: "legend"}, ...Object.entries(KINDS).map(([kind, about]) =>
         el("span", {}, el("span", {class: "swatch", style: {background: kindColour(kind)}}),
-            `${about.sign} (${about.text})`)));
+            el("b", {"data-kind": kind}, String(heads.filter((h) => h.kind === kind).length)),
+            ` ${about.sign} (${about.text})`)));
 }
 
 /** The columns of the table and of the CSV file. */
@@ -101,7 +97,7 @@ export function mapView(page) {
     const gridPlace = el("div", {class: "scroll"}), squarePlace = el("div");
     const tablePlace = el("div"), trainingPlace = el("div");
     const squarePanel = panel("Kinds of heads", [svgButton("kinds",
-        () => squarePlace.querySelector("svg"))], squarePlace, kindLegend());
+        () => squarePlace.querySelector("svg"))], squarePlace);
 
     function shift() {
         return at >= 0 ? checkpoints[at].shift : model.shift;
@@ -122,11 +118,9 @@ export function mapView(page) {
 
         if (selected)
             selected = heads.find((h) => h.layer === selected.layer && h.head === selected.head);
-        gridPlace.replaceChildren(heads.length > 0
-            ? headGrid(now, {selected, onpick: pick, onpoint: point})
-            : el("p", {class: "hint"}, "Only queries are shifted; the map has keys and values."));
+        gridPlace.replaceChildren(headGrid(now, {selected, onpick: pick, onpoint: point}));
         squarePanel.hidden = !now.kinds;
-        squarePlace.replaceChildren(...(now.kinds ? [square(heads, selected, point)] : []));
+        squarePlace.replaceChildren(...(now.kinds ? [square(heads, selected, point), kindLegend(heads)] : []));
         tablePlace.replaceChildren(table(headings(now), heads.map((head) =>
             rowOf(now, head, (value) => fixed(value, 4)))));
         point(null);
@@ -193,8 +187,9 @@ export function mapView(page) {
             svgButton("shift-map", () => gridPlace.querySelector("svg")),
             csvButton("shift-map", () => [headings(shift()),
                 ...kvHeads(shift()).map((head) => rowOf(shift(), head, (value) => value))])],
-        el("p", {class: "hint"}, "Rows are layers, columns are KV heads. The bars are the taps of ",
-            "keys (α) and, lighter, of values (β), for the current token first."),
+        el("p", {class: "hint"}, "Rows are layers, columns are KV heads. The bars are the ",
+            shifted[0].shift.gates ? "lengths of the gates of keys and, lighter, of values."
+                : "taps of keys (α) and, lighter, of values (β), for the current token first."),
         about, gridPlace), squarePanel),
         trainingPlace, panel("Numbers", [], tablePlace)),
     show: () => {

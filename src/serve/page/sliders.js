@@ -36,9 +36,9 @@ function readEdits(list, shift) {
     return edits;
 }
 
-/** Whether a model has taps of keys or values. */
+/** Whether a model has taps: a shift without gates. */
 export function hasSliders(model) {
-    return Boolean((model.shift.k || model.shift.v) && !model.shift.gates);
+    return Boolean(model.shift.form && !model.shift.gates);
 }
 
 export function slidersView(page) {
@@ -47,7 +47,7 @@ export function slidersView(page) {
     let ids = [], texts = [], before = null, after = null, chosen = {layer: 0, head: 0};
     let started = false, moving = false, version = 0;
     const text = el("textarea", {"aria-label": "Text", id: "sliders-text", rows: 3});
-    const gridPlace = el("div", {class: "scroll"}), slidersPlace = el("div");
+    const gridPlace = el("div", {class: "scroll short"}), slidersPlace = el("div");
     const editList = el("ul", {class: "edits", "aria-label": "Changes"});
     const figures = el("div", {class: "figures"}), legendPlace = el("div");
     const title = el("span"), undo = button("Undo", () => step(past, future), {id: "undo"});
