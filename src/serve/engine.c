@@ -470,7 +470,7 @@ static size_t plan_pass(kvsi_engine *e)
 
         tokens = slice < tokens ? slice : tokens;
     }
-    kvsi_schedule(e->waiting, e->o.slots, tokens);
+    kvsi_divide_slice(e->waiting, e->o.slots, tokens);
     return decoding;
 }
 

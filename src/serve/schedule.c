@@ -54,7 +54,7 @@ static int is_shorter(const kvsi_waiting_prompt *a, const kvsi_waiting_prompt *b
     return a->left != b->left ? a->left < b->left : a->arrival < b->arrival;
 }
 
-void kvsi_schedule(kvsi_waiting_prompt *prompts, size_t count, size_t tokens)
+void kvsi_divide_slice(kvsi_waiting_prompt *prompts, size_t count, size_t tokens)
 {
     kvsi_waiting_prompt *first = NULL;
 

@@ -29,6 +29,6 @@ typedef struct kvsi_waiting_prompt {
 } kvsi_waiting_prompt;
 
 /* Divides `tokens` among the prompts. */
-void kvsi_schedule(kvsi_waiting_prompt *prompts, size_t count, size_t tokens);
+void kvsi_divide_slice(kvsi_waiting_prompt *prompts, size_t count, size_t tokens);
 
 #endif
