@@ -127,7 +127,7 @@ static kvs_status find_run(char **out, const kvsi_lens_call *call, kvs_err *err)
 
     *out = NULL;
     TRY(kvsi_json_get_text(&name, call->body, "run", "the request", err));
-    if (strcmp(name, ".") == 0) {
+    if (strcmp(name, ".") == 0 && is_run(call->options->runs, ".")) {
         *out = kvsi_strdup(call->options->runs);
     } else {
         TRY(find_runs(&runs, call->options->runs, err));
