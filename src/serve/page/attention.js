@@ -74,7 +74,7 @@ function paint(canvas, values, count, most) {
 export function attentionView(page) {
     const models = page.about.models, most = page.about.limits.square;
     let model = models[0], ids = [], texts = [], heads = [], repeated = 0;
-    let chosen = {layer: 0, head: 0}, squares = null, limit = 1, locked = -1, started = false;
+    let chosen = {layer: 0, head: 0}, squares = null, limit = 1, locked = -1, started = false, seed = 0;
     const text = el("textarea", {"aria-label": "Text", id: "attention-text", rows: 2});
     const gridPlace = el("div", {class: "scroll short"}), about = el("p", {class: "hint"});
     const scoresPlace = el("div");
@@ -251,8 +251,8 @@ export function attentionView(page) {
     }
 
     async function runRepeated() {
-        const seed = Math.floor(Math.random() * 1e6);
-        const {ids: random} = await ask("/lens/repeated", {model: model.name, length: 24, seed});
+        const {ids: random} = await ask("/lens/repeated",
+            {model: model.name, length: 24, seed: ++seed});
         const tokens = await ask("/lens/tokens", {model: model.name, ids: random});
 
         await run(tokens.ids, tokens.texts, false);

@@ -25,6 +25,7 @@ function tokenText(page, {onchange, settings, stop}) {
     const card = choiceCard((i, choice) => self.branch(i, choice));
     const self = {tokens: [], branches: [], running: null};
     let next = null; // alternatives after each token
+    let pointed = null; // the token that the card is about: its index and its element
 
     const strip = tokenStrip({
         empty: "Nothing is generated yet.", label: "Generated tokens",
@@ -45,6 +46,7 @@ function tokenText(page, {onchange, settings, stop}) {
 
         if (!token || self.running)
             return;
+        pointed = [i, span];
         card.show(span, i, [`${visible(token)}  `,
             i === 0 ? "the first token has no probability" : percent(token.logprob),
             choices ? "" : i > 0 ? " · alternatives are being computed" : ""],
@@ -70,6 +72,11 @@ function tokenText(page, {onchange, settings, stop}) {
         self.tokens = self.tokens.map((token, i) => ({...token,
             logprob: i < run.logprobs.length ? run.logprobs[i] : token.logprob}));
         draw();
+        if (!card.node.hidden) { // it waits for the alternatives
+            describe(...pointed);
+            if (card.locked)
+                card.lock();
+        }
     }
 
     /** Lets the model go on after the tokens that are there. */

@@ -192,11 +192,9 @@ export function choiceCard(onchoose) {
     });
     document.addEventListener("keydown", (event) => {
         if (event.key === "Escape" && !node.hidden) {
-            const had = node.contains(document.activeElement);
-
+            if (node.contains(document.activeElement))
+                owner?.focus(); // which shows the card again
             self.hide();
-            if (had)
-                owner?.focus();
         }
     });
     document.addEventListener("pointerdown", (event) => {
