@@ -168,19 +168,15 @@ static kvs_status load_second(kvsi_loaded_model *out, const settings *s, kvs_err
     return kvsi_model_input_load(out, &input, 1, err);
 }
 
-/* *out stays NULL if the model has no template and none was named. */
-static kvs_status load_template(kvs_chat_template **out, const settings *s,
+/* *out stays NULL if the model has no template that can be used and none was named; `why` then has
+ * the reason. */
+static kvs_status load_template(kvs_chat_template **out, kvs_err *why, const settings *s,
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
-    kvs_err inner = {0};
-    const kvs_status st =
-        kvs_chat_template_load(out, s->input.model, s->template, tokenizer, &inner);
+    const kvs_status st = kvs_chat_template_load(out, s->input.model, s->template, tokenizer, why);
 
-    if (st == KVS_OK)
-        return KVS_OK;
-    if (st == KVS_E_NOMEM || s->template)
-        return kvsi_fail(err, st, "%s", inner.message);
-    fprintf(stderr, "kvshift: no chats: %s (option --template)\n", inner.message);
+    if (st == KVS_E_NOMEM || (st != KVS_OK && s->template))
+        return kvsi_fail(err, st, "%s", why->message);
     return KVS_OK;
 }
 
@@ -237,7 +233,7 @@ static void wait_for_end(kvsi_server *server, const settings *s)
 
 static kvs_status serve(const settings *s, const kvsi_loaded_model *loaded,
                         const kvs_chat_template *chat_template, const kvsi_loaded_model *second,
-                        kvs_err *err)
+                        const char *why_none, kvs_err *err)
 {
     kvsi_server_options o = {
         .host = s->host,
@@ -268,6 +264,8 @@ static kvs_status serve(const settings *s, const kvsi_loaded_model *loaded,
     TRY(kvsi_server_start(&server, &o, err));
     fprintf(stderr, "kvshift: serving '%s' at http://%s%s%s:%u\n", o.model_name, is_v6 ? "[" : "",
             s->host, is_v6 ? "]" : "", kvsi_server_port(server));
+    if (!chat_template)
+        fprintf(stderr, "kvshift: no chats: %s (option --template)\n", why_none);
     wait_for_end(server, s);
     kvsi_server_free(server);
     return KVS_OK;
@@ -279,6 +277,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     settings *s = data;
     kvsi_loaded_model loaded = {0}, second = {0};
     kvs_chat_template *chat_template = NULL;
+    kvs_err why = {0};
     kvs_status st;
 
     (void)call;
@@ -288,8 +287,8 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     s->input.exact = 1;
     TRY_OUT(kvsi_model_input_load(&loaded, &s->input, 1, err));
     TRY_OUT(load_second(&second, s, err));
-    TRY_OUT(load_template(&chat_template, s, loaded.tokenizer, err));
-    st = serve(s, &loaded, chat_template, &second, err);
+    TRY_OUT(load_template(&chat_template, &why, s, loaded.tokenizer, err));
+    st = serve(s, &loaded, chat_template, &second, why.message, err);
 out:
     kvs_chat_template_free(chat_template);
     kvsi_loaded_model_release(&second);

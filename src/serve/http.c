@@ -481,12 +481,14 @@ static enum MHD_Result add_body(const kvsi_http *http, kvsi_exchange *x, const c
 /* The request is complete. */
 static enum MHD_Result finish(kvsi_http *http, kvsi_exchange *x)
 {
-    int is_answered;
+    int begins, is_answered;
 
-    if (x->phase == RECEIVING) {
-        pthread_mutex_lock(&x->lock);
+    pthread_mutex_lock(&x->lock);
+    begins = x->phase == RECEIVING;
+    if (begins)
         x->phase = WAITING;
-        pthread_mutex_unlock(&x->lock);
+    pthread_mutex_unlock(&x->lock);
+    if (begins) {
         if (x->received > http->o.body_limit)
             refuse_large(http, x);
         else
