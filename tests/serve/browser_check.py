@@ -289,7 +289,7 @@ def attention(page, server):
     page.open("attention", {"text": TEXT, "layer": 1, "head": 2})
     count = len(TEXT)
     canvas = page.all("canvas")[0]
-    page.wait(lambda: canvas.get_attribute("width") == str(count), "the squares")
+    page.wait(lambda: canvas.get_attribute("data-tokens") == str(count), "the squares")
     size = canvas.size["width"]
     page.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
     query, key = 30, 20

@@ -58,17 +58,40 @@ function scoreGrid(heads, valueOf, selected, onpick) {
     return node;
 }
 
-/** Draws a square of weights, one pixel per pair of tokens. */
-function paint(canvas, values, count, most) {
-    const context = canvas.getContext("2d"), scale = signedScale(most);
-    const image = context.createImageData(count, count);
+/** The pairs [query, key] of tokens that a score is about. */
+function pairsOf(score, ids) {
+    const last = new Map(), pairs = [];
 
-    canvas.width = canvas.height = count;
+    ids.forEach((id, t) => {
+        const earlier = last.get(id);
+
+        if (score === "previous" && t > 0)
+            pairs.push([t, t - 1]);
+        else if (score !== "previous" && earlier !== undefined)
+            pairs.push([t, score === "induction" ? earlier + 1 : earlier]);
+        last.set(id, t);
+    });
+    return pairs;
+}
+
+/** Draws a square of weights with some pairs marked. */
+function paint(canvas, values, count, most, marked) {
+    const small = el("canvas", {width: count, height: count}), scale = signedScale(most);
+    const pixels = small.getContext("2d"), image = pixels.createImageData(count, count);
+    const unit = Math.max(1, Math.floor(480 / count)), context = canvas.getContext("2d");
+
     for (let i = 0; i < count * count; i++) {
         image.data.set(scale(values[i]), 4 * i);
         image.data[4 * i + 3] = 255;
     }
-    context.putImageData(image, 0, 0);
+    pixels.putImageData(image, 0, 0);
+    canvas.width = canvas.height = count * unit;
+    canvas.dataset.tokens = count;
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, 0, 0, canvas.width, canvas.height);
+    context.strokeStyle = getComputedStyle(canvas).color;
+    for (const [query, key] of unit > 2 ? marked : [])
+        context.strokeRect(key * unit + 0.5, query * unit + 0.5, unit - 1, unit - 1);
 }
 
 export function attentionView(page) {
@@ -83,7 +106,11 @@ export function attentionView(page) {
     const canvases = SQUARES.map(({about: label}) => el("canvas", {role: "img", tabindex: "0",
         "aria-label": label, width: 1, height: 1}));
     const legendPlace = el("div");
-    const by = segments("Score", SCORES, "induction", drawGrid);
+    const marks = el("input", {type: "checkbox", onchange: drawSquares});
+    const by = segments("Score", SCORES, "induction", () => {
+        drawGrid();
+        drawSquares();
+    });
     const side = segments("Weights", [["by_place", "A"], ["by_content", "A_V"]], "by_content",
         drawGrid);
     const strip = tokenStrip({label: "Tokens of the text",
@@ -120,7 +147,8 @@ export function attentionView(page) {
     function drawSquares() {
         if (!squares)
             return;
-        canvases.forEach((canvas, i) => paint(canvas, squares[i], ids.length, limit));
+        canvases.forEach((canvas, i) => paint(canvas, squares[i], ids.length, limit,
+            marks.checked ? pairsOf(by.value, ids) : []));
         legendPlace.replaceChildren(signedLegend("Weight", limit));
         showRow(row);
     }
@@ -273,24 +301,13 @@ export function attentionView(page) {
         }))] : [];
 
     function squareDrawing() {
-        const count = ids.length, size = 300;
+        const size = 300;
 
         return svg("svg", {class: "chart", viewBox: `0 0 ${3 * size + 40} ${size + 24}`},
             ...SQUARES.flatMap(({about: label}, i) => [
                 svg("text", {x: i * (size + 20), y: 14, class: "strong"}, label),
                 svg("image", {x: i * (size + 20), y: 22, width: size, height: size,
-                    href: enlarged(canvases[i], count)})]));
-    }
-
-    // Whole pixels, so that programs which smooth images show squares.
-    function enlarged(canvas, count) {
-        const factor = Math.max(1, Math.floor(600 / count));
-        const copy = el("canvas", {width: count * factor, height: count * factor});
-        const context = copy.getContext("2d");
-
-        context.imageSmoothingEnabled = false;
-        context.drawImage(canvas, 0, 0, copy.width, copy.height);
-        return copy.toDataURL("image/png");
+                    href: canvases[i].toDataURL("image/png")})]));
     }
 
     return {node: el("div", {},
@@ -307,7 +324,7 @@ export function attentionView(page) {
             "last earlier occurrence (induction), to that occurrence (duplicate), and to the token ",
             "before (previous). Query heads that share a KV head stand together. Click a head to ",
             "see its weights."), gridPlace), panel("Scores of this head", [], scoresPlace)),
-        panel(title, [weights.node,
+        panel(title, [el("label", {}, marks, "Mark the pairs of the score"), weights.node,
             svgButton("attention", squareDrawing),
             csvButton("attention", () => [["query", "key", "A", "A_V"], ...(squares
                 ? ids.flatMap((_, q) => [...Array(q + 1).keys()].map((k) => [q, k,
