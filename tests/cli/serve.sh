@@ -32,3 +32,25 @@ assert r.returncode == 1 and 'Address already in use' in r.stderr and r.stderr.c
 " "$KVSHIFT" || fail "a port that is in use"
 
 python3 "$here/../serve/serve_check.py" "$KVSHIFT" run
+
+# The examples of docs/serving.md.
+"$KVSHIFT" serve -m run --template raw --port 0 2>err &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+for _ in $(seq 200); do
+    grep -q serving err && break
+    sleep 0.05
+done
+port=$(sed -nE 's/.*:([0-9]+)$/\1/p' err)
+count=0
+if command -v curl >/dev/null; then
+    while IFS= read -r line <&3; do
+        eval "${line//localhost:8080/localhost:$port} --fail --silent --show-error" >out ||
+            fail "'$line' fails"
+        grep -qE '"(choices|tokens)"' out || fail "'$line' gives: $(cat out)"
+        count=$((count + 1))
+    done 3< <(sed -n 's/^    curl /curl /p' "$here/../../docs/serving.md")
+    [[ $count -ge 5 ]] || fail "docs/serving.md has $count examples"
+fi
+kill -INT "$server"
+wait "$server" || fail "the exit code after SIGINT is not 0"
