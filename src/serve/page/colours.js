@@ -1,7 +1,7 @@
 // Scales of colours, with their legends.  Tokens have translucent backgrounds, so that their text is
 // readable on light and on dark pages.
 
-import {el, fixed} from "./dom.js";
+import {el, fixed, show} from "./dom.js";
 
 const LEAST = 1e-3; // the probability that has the full colour
 
@@ -14,11 +14,12 @@ export function probabilityColour(logprob) {
     return `rgb(var(--warm) / ${(0.62 * share).toFixed(3)})`;
 }
 
-/** The background for a change between -most and most. */
+/** The background for a change between -most and most.  The share of the colour is the root of the
+ * share of the change, so that one large change does not hide the others. */
 export function changeColour(change, most) {
     if (change === null || !Number.isFinite(change) || change === 0)
         return "";
-    const share = Math.min(1, Math.abs(change) / most);
+    const share = Math.sqrt(Math.min(1, Math.abs(change) / most));
 
     return `rgb(var(${change > 0 ? "--cold" : "--warm"}) / ${(0.65 * share).toFixed(3)})`;
 }
@@ -46,8 +47,8 @@ export function probabilityLegend() {
 }
 
 export function changeLegend(label, most) {
-    return legend(label, [-1, -0.5, 0, 0.5, 1].map((share) => [
-        `${share > 0 ? "+" : ""}${fixed(share * most, most < 1 ? 2 : 1)}`,
+    return legend(label, [-1, -0.25, -0.05, 0, 0.05, 0.25, 1].map((share) => [
+        `${share > 0 ? "+" : ""}${show(share * most)}`,
         changeColour(share * most, most)]));
 }
 
