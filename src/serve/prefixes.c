@@ -230,8 +230,9 @@ void kvsi_prefixes_add(kvsi_prefixes *store, uint64_t owner, kvs_session *sessio
     store->newest = e;
     store->stats.entries++;
     store->stats.bytes += e->bytes;
-    while (store->stats.bytes > store->limit) {
-        for (at = &store->newest; (*at)->next;)
+    while (store->newest && store->stats.bytes > store->limit) {
+        at = &store->newest;
+        while (*at && (*at)->next)
             at = &(*at)->next;
         drop(store, at);
         store->stats.evictions++;

@@ -39,32 +39,11 @@ struct field {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static const char *found(const json_t *value)
-{
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "text";
-    case JSON_INTEGER:
-        return "a whole number";
-    case JSON_REAL:
-        return "a fraction";
-    case JSON_TRUE:
-        return "true";
-    case JSON_FALSE:
-        return "false";
-    default:
-        return "null";
-    }
-}
-
 static kvs_status wrong_type(const reading *in, const field *f, const json_t *value)
 {
     return kvsi_refuse(in->refusal, 400, "invalid_type", f->name,
-                       "field '%s': expected %s, found %s", f->name, f->type, found(value));
+                       "field '%s': expected %s, found %s", f->name, f->type,
+                       kvsi_json_found(value));
 }
 
 static kvs_status no_memory(const reading *in)
@@ -87,7 +66,7 @@ static kvs_status read_ids(reading *in, const field *f, int32_t *out, const json
         if (!json_is_integer(value))
             return kvsi_refuse(in->refusal, 400, "invalid_type", f->name,
                                "field '%s': element %zu: expected the id of a token, found %s",
-                               f->name, i, found(value));
+                               f->name, i, kvsi_json_found(value));
         if (id < 0 || (uint64_t)id >= in->limits->vocab)
             return kvsi_refuse(in->refusal, 400, "invalid_value", f->name,
                                "field '%s': element %zu: expected an id from 0 to %zu, found %lld",
@@ -144,7 +123,7 @@ static kvs_status read_prompt(reading *in, const field *f, const json_t *value)
         if (!is_one && json_typeof(one) != json_typeof(first))
             return kvsi_refuse(in->refusal, 400, "invalid_type", f->name,
                                "field '%s': element %zu is %s, the first is %s", f->name, i,
-                               found(one), found(first));
+                               kvsi_json_found(one), kvsi_json_found(first));
         if (!json_is_string(one) && !json_is_array(one))
             return wrong_type(in, f, one);
         TRY(set_prompt(in, f, &r->prompts[i], one));
@@ -540,9 +519,9 @@ static kvs_status read_number(reading *in, const field *f, const json_t *value)
     void *const to = (char *)in->r + f->offset;
 
     if (f->kind == WHOLE ? !json_is_integer(value) : !json_is_number(value))
-        return kvsi_refuse(in->refusal, 400, "invalid_type", f->name,
-                           "field '%s': expected %s, found %s", f->name,
-                           f->kind == WHOLE ? "a whole number" : "a number", found(value));
+        return kvsi_refuse(
+            in->refusal, 400, "invalid_type", f->name, "field '%s': expected %s, found %s", f->name,
+            f->kind == WHOLE ? "a whole number" : "a number", kvsi_json_found(value));
     if (!(number >= f->low && number <= high))
         return kvsi_refuse(in->refusal, 400, "invalid_value", f->name,
                            "field '%s': expected %.10g to %.10g, found %.10g", f->name, f->low,
@@ -581,7 +560,7 @@ static kvs_status read_field(reading *in, const field *f, const json_t *value)
     }
     return kvsi_refuse(in->refusal, 400, "invalid_type", f->name,
                        "field '%s': expected %s, found %s", f->name,
-                       f->kind == FLAG ? "true or false" : "text", found(value));
+                       f->kind == FLAG ? "true or false" : "text", kvsi_json_found(value));
 }
 
 /* Names that the table does not have for this endpoint. */
