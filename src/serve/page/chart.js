@@ -90,7 +90,7 @@ export function lineChart({label, xLabel = "step", lines, logX = false, logY = f
             "text-anchor": "end"}, show(value))),
         ...x.ticks.map((value) => svg("text", {x: x.at(value), y: HEIGHT - 10,
             "text-anchor": "middle"}, show(value))),
-        svg("text", {x: LEFT - 6, y: HEIGHT - 10, "text-anchor": "end"}, xLabel),
+        svg("text", {x: LEFT - 20, y: HEIGHT - 10, "text-anchor": "end"}, xLabel),
         svg("line", {class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM,
             y2: HEIGHT - BOTTOM}),
         ...usable.flatMap((line) => {
