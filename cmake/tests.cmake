@@ -52,7 +52,7 @@ endif()
 
 # Tests that take long start first, so that no core is idle at the end.
 set(first_tests test_levels test_levels_attention test_state test_session_types test_ranks
-    test_sessions)
+    test_sessions cli_serve)
 function(kvshift_describe_test name label)
     set_tests_properties(${name} PROPERTIES
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")

@@ -61,7 +61,7 @@ static const kvsi_setting rows[] = {
      .group = "Server", .placeholder = "N", .value = "256", .low = 1, .high = 65536,
      .help = "maximum number of connections"},
     {.name = "body-limit", .kind = KVSI_SETTING_SIZE, .offset = FIELD(body_bytes),
-     .group = "Server", .placeholder = "BYTES", .value = "16777216", .low = 1024,
+     .group = "Server", .placeholder = "BYTES", .value = "4194304", .low = 1024,
      .high = 1073741824, .help = "maximum size of a request"},
     {.name = "http-timeout", .kind = KVSI_SETTING_SIZE, .offset = FIELD(http_seconds),
      .group = "Server", .placeholder = "S", .value = "60", .low = 1, .high = 86400,

@@ -148,6 +148,11 @@ const kvsi_text *kvsi_exchange_body(const kvsi_exchange *x)
     return &x->body;
 }
 
+void kvsi_exchange_drop_body(kvsi_exchange *x)
+{
+    kvsi_text_release(&x->body);
+}
+
 double kvsi_exchange_start(const kvsi_exchange *x)
 {
     return x->start;

@@ -50,6 +50,8 @@ const char *kvsi_exchange_path(const kvsi_exchange *x); /* as it was sent, witho
  * long.  Only for the callback `check`. */
 int kvsi_exchange_header(char *out, size_t size, const kvsi_exchange *x, const char *name);
 const kvsi_text *kvsi_exchange_body(const kvsi_exchange *x);
+/* Frees the body, which is not needed while the answer is computed. */
+void kvsi_exchange_drop_body(kvsi_exchange *x);
 /* When the headers had arrived, on the clock of kvsi_clock_seconds(). */
 double kvsi_exchange_start(const kvsi_exchange *x);
 int kvsi_exchange_is_gone(kvsi_exchange *x);

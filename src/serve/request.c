@@ -689,6 +689,10 @@ kvs_status kvsi_request_parse(kvsi_request *r, unsigned endpoint, const char *te
     }
     note_ignored(r);
     TRY(check_together(&in));
+    if (r->prompts && r->prompts->ids) { /* they were copied, and take more memory as JSON */
+        json_object_del(r->body, "prompt");
+        json_object_del(r->body, "tokens");
+    }
     r->include_usage = r->include_usage > 0;
     if (r->add_generation_prompt < 0)
         r->add_generation_prompt = !r->continues;

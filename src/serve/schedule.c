@@ -1,7 +1,9 @@
 #include "serve/schedule.h"
 
-/* Tokens of prompts in the first slice, before anything was measured. */
-enum { FIRST_SLICE = 16 };
+/* Tokens of prompts in the first slice, before anything was measured, and in the smallest one: a
+ * few tokens more hardly change the duration of a pass, and measurements of fewer are mostly
+ * noise. */
+enum { FIRST_SLICE = 16, LEAST_SLICE = 8 };
 
 /* The share of a new measurement in the running mean. */
 static const double weight = 0.3;
@@ -36,7 +38,7 @@ size_t kvsi_costs_slice(const kvsi_costs *costs, double slice_seconds)
     fits = slice_seconds / costs->token;
     if (fits < (double)most)
         most = (size_t)fits;
-    return most > 0 ? most : 1;
+    return most > LEAST_SLICE ? most : LEAST_SLICE;
 }
 
 static size_t take(kvsi_waiting_prompt *prompt, size_t tokens)

@@ -19,7 +19,7 @@ typedef struct kvsi_costs {
 
 /* Notes the duration of a pass with `decoding` generated tokens and `tokens` tokens of prompts. */
 void kvsi_costs_note(kvsi_costs *costs, double seconds, size_t decoding, size_t tokens);
-/* Returns how many tokens of prompts fit into a slice, at least 1. */
+/* Returns how many tokens of prompts fit into a slice, at least 8. */
 size_t kvsi_costs_slice(const kvsi_costs *costs, double slice_seconds);
 
 typedef struct kvsi_waiting_prompt {

@@ -481,6 +481,7 @@ static kvs_status start_call(call *c, int *is_given, kvsi_text *out, kvsi_refusa
 
     TRY(kvsi_request_parse(r, routes[tag % (ROUTES + 1)].endpoint, body->data, body->length,
                            &s->limits, refusal));
+    kvsi_exchange_drop_body(c->x);
     if (r->ignored.length > 0)
         kvsi_exchange_add_header(c->x, "x-kvshift-ignored", r->ignored.data);
     if (s->o.strict_model && r->model && strcmp(r->model, s->o.model_name) != 0)

@@ -3,6 +3,7 @@ if "$KVSHIFT" serve -m nowhere 2>&1 | grep -q 'no HTTP server'; then
     echo "skipped: built without libmicrohttpd"
     exit 77
 fi
+export PYTHONDONTWRITEBYTECODE=1 # the tree stays as it is
 for i in $(seq 300); do
     echo "line $((i % 7)): the cat sat on the mat — und die Bäume grün."
 done >text.txt

@@ -63,13 +63,14 @@ void fuzz_seeds(void)
                              "{\"include_usage\": true}, \"min_tokens\": 1, \"ignore_eos\": true, "
                              "\"frequency_penalty\": 1, \"presence_penalty\": -1, "
                              "\"repetition_penalty\": 1.1}");
-    fuzz_seed_text("chat", "m{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}, {\"role\": "
-                           "\"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}], "
-                           "\"name\": \"n\"}, {\"role\": \"assistant\", \"content\": \"c\", "
-                           "\"tool_calls\": []}], \"logprobs\": true, \"top_logprobs\": 2, "
-                           "\"max_completion_tokens\": 4, \"tools\": [], \"tool_choice\": \"none\", "
-                           "\"response_format\": {\"type\": \"text\"}, \"modalities\": [\"text\"], "
-                           "\"continue_final_message\": true}");
+    fuzz_seed_text("chat",
+                   "m{\"messages\": [{\"role\": \"system\", \"content\": \"a\"}, {\"role\": "
+                   "\"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}], "
+                   "\"name\": \"n\"}, {\"role\": \"assistant\", \"content\": \"c\", "
+                   "\"tool_calls\": []}], \"logprobs\": true, \"top_logprobs\": 2, "
+                   "\"max_completion_tokens\": 4, \"tools\": [], \"tool_choice\": \"none\", "
+                   "\"response_format\": {\"type\": \"text\"}, \"modalities\": [\"text\"], "
+                   "\"continue_final_message\": true}");
     fuzz_seed_text("tokenize", "t{\"content\": \"a b\", \"add_special_tokens\": false}");
     fuzz_seed_text("detokenize", "d{\"tokens\": [1, 2, 3]}");
 }

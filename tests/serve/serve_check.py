@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from server import Server, flat, join_events, parse_events
+from serve_clients import open_stream
+from server import Server, flat, join_events
 
 command, model = sys.argv[1:3]
 PROMPTS = ["the cat", "line 3: the", "und die Bäume", "a", "sat on the mat and the"]
@@ -248,17 +249,6 @@ def streams(s):
     check(all(e["object"] == "text_completion" for e in events), events)
     check(s.post("/v1/completions", prompt="the cat " * 2000, stream=True)[0] == 400,
           "a stream that cannot start is no error")
-
-
-def open_stream(s, **fields):
-    body = json.dumps(dict(fields, stream=True)).encode()
-    c = socket.socket()
-    c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    c.settimeout(30)
-    c.connect(("127.0.0.1", s.port))
-    c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
-              % len(body) + body)
-    return c
 
 
 def cancels(s):
