@@ -89,9 +89,12 @@ function paint(canvas, values, count, most, marked) {
     canvas.dataset.tokens = count;
     context.imageSmoothingEnabled = false;
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
+    // The drawing is mostly shown smaller than it is, where thin lines need smoothing.
+    canvas.style.imageRendering = unit > 1 ? "auto" : "pixelated";
     context.strokeStyle = getComputedStyle(canvas).color;
-    for (const [query, key] of unit > 2 ? marked : [])
-        context.strokeRect(key * unit + 0.5, query * unit + 0.5, unit - 1, unit - 1);
+    context.lineWidth = 2;
+    for (const [query, key] of unit > 4 ? marked : [])
+        context.strokeRect(key * unit + 1, query * unit + 1, unit - 2, unit - 2);
 }
 
 export function attentionView(page) {
