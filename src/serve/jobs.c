@@ -20,7 +20,7 @@ static kvs_status encode(kvsi_job_prompt *prompt, const kvsi_job_source *source,
                              adds_special ? 0 : KVS_ENCODE_NO_SPECIAL, &err) != KVS_OK)
         return kvsi_refuse_failed(refusal, &err);
     prompt->ids = kvsi_alloc(prompt->count, sizeof *prompt->ids);
-    st = prompt->ids ? KVS_OK : kvsi_refuse(refusal, 503, "out_of_memory", NULL, "out of memory");
+    st = prompt->ids ? KVS_OK : kvsi_refuse_memory(refusal, "the request");
     if (prompt->ids && prompt->count > 0)
         memcpy(prompt->ids, ids, prompt->count * sizeof *ids);
     kvs_ids_free(ids);
@@ -187,13 +187,13 @@ kvs_status kvsi_job_build(kvsi_job *job, const kvsi_job_source *source, size_t k
     job->prompt_count = r->endpoint & KVSI_CHAT ? 1 : r->prompt_count;
     job->prompts = kvsi_alloc(job->prompt_count, sizeof *job->prompts);
     if (!job->prompts)
-        return kvsi_refuse(refusal, 503, "out_of_memory", NULL, "out of memory");
+        return kvsi_refuse_memory(refusal, "the request");
     TRY((r->endpoint & KVSI_CHAT ? render : take_prompts)(job, source, refusal));
     TRY(check_lengths(job, source, refusal));
     for (size_t i = 0; r->echo && r->logprobs && i < job->prompt_count; i++)
         if (kvsi_scores_create(&job->prompts[i].scores, job->prompts[i].count,
                                r->top > 0 ? r->top : 1, NULL) != KVS_OK)
-            return kvsi_refuse(refusal, 503, "out_of_memory", NULL, "out of memory");
+            return kvsi_refuse_memory(refusal, "the request");
     if (r->endpoint & KVSI_CHAT) {
         stop = kvs_chat_template_stop(source->chat_template);
         job->stop_text = *stop && !r->ignore_eos ? stop : NULL;

@@ -17,14 +17,20 @@ kvs_status kvsi_refuse(kvsi_refusal *refusal, unsigned status, const char *code,
     return KVS_E_INVALID;
 }
 
+kvs_status kvsi_refuse_memory(kvsi_refusal *refusal, const char *what)
+{
+    kvsi_refuse(refusal, 503, "out_of_memory", NULL, "out of memory for %s", what);
+    refusal->retry_seconds = 5;
+    return KVS_E_INVALID;
+}
+
 kvs_status kvsi_refuse_failed(kvsi_refusal *refusal, const kvs_err *err)
 {
-    if (err->status == KVS_E_NOMEM) {
-        kvsi_refuse(refusal, 503, "out_of_memory", NULL, "%s", err->message);
-        refusal->retry_seconds = 5;
-        return KVS_E_INVALID;
-    }
-    return kvsi_refuse(refusal, 500, "internal_error", NULL, "%s", err->message);
+    kvsi_refuse(refusal, err->status == KVS_E_NOMEM ? 503 : 500,
+                err->status == KVS_E_NOMEM ? "out_of_memory" : "internal_error", NULL, "%s",
+                err->message);
+    refusal->retry_seconds = err->status == KVS_E_NOMEM ? 5 : 0;
+    return KVS_E_INVALID;
 }
 
 static const char *type_of(unsigned status)

@@ -18,6 +18,8 @@ typedef struct kvsi_refusal {
 /* Fills in the first three fields and the message; returns KVS_E_INVALID, for TRY. */
 kvs_status kvsi_refuse(kvsi_refusal *refusal, unsigned status, const char *code, const char *param,
                        const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* 503: "out of memory for WHAT", to be tried again. */
+kvs_status kvsi_refuse_memory(kvsi_refusal *refusal, const char *what);
 /* Takes over the error of a call of the library: 500, or 503 without memory. */
 kvs_status kvsi_refuse_failed(kvsi_refusal *refusal, const kvs_err *err);
 /* Appends {"error": {...}}. */

@@ -48,9 +48,7 @@ static kvs_status wrong_type(const reading *in, const field *f, const json_t *va
 
 static kvs_status no_memory(const reading *in)
 {
-    kvsi_refuse(in->refusal, 503, "out_of_memory", NULL, "out of memory for the request");
-    in->refusal->retry_seconds = 5;
-    return KVS_E_INVALID;
+    return kvsi_refuse_memory(in->refusal, "the request");
 }
 
 /* ---- fields of their own kind ---------------------------------------------------------------- */

@@ -394,7 +394,7 @@ static void write_answer(call *c)
             return;
         }
         kvsi_text_release(&body);
-        kvsi_refuse(&c->job.refusal, 503, "out_of_memory", NULL, "out of memory for the answer");
+        kvsi_refuse_memory(&c->job.refusal, "the answer");
     }
     send_refusal(c->server, c->x, path_of(c->x), &c->job.refusal);
     free_call(c);
@@ -620,8 +620,7 @@ static void handle(void *user, kvsi_exchange *x)
     }
     c = kvsi_alloc(1, sizeof *c);
     if (!c) {
-        kvsi_refuse(&refusal, 503, "out_of_memory", NULL, "out of memory for the request");
-        refusal.retry_seconds = 5;
+        kvsi_refuse_memory(&refusal, "the request");
         send_refusal(s, x, r->path, &refusal);
         return;
     }
