@@ -12,6 +12,7 @@ kvs_status kvsi_lens_reply_repeated(kvsi_lens_answer *out, const kvsi_lens_call 
     kvs_lens_options options;
     size_t seed = 1;
     int32_t *ids;
+    kvs_status st;
 
     kvs_lens_options_init(&options);
     TRY(kvsi_lens_get_model(&m, call, err));
@@ -23,10 +24,10 @@ kvs_status kvsi_lens_reply_repeated(kvsi_lens_answer *out, const kvsi_lens_call 
     if (!ids)
         return kvsi_no_memory(err, "%zu tokens", 2 * options.length);
     kvs_lens_sequence(ids, &options, m->model, 0);
-    TRY(kvsi_lens_answer_json(
-        out, json_pack("{s:o}", "ids", kvsi_json_ids(ids, 2 * options.length)), err));
+    st = kvsi_lens_answer_json(
+        out, json_pack("{s:o}", "ids", kvsi_json_ids(ids, 2 * options.length)), err);
     kvsi_free(ids);
-    return KVS_OK;
+    return st;
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
