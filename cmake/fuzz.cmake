@@ -10,7 +10,7 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*
 file(GLOB fuzz_helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.c)
 list(REMOVE_ITEM fuzz_helper_sources "" ${fuzz_sources})
 if(NOT MICROHTTPD_FOUND) # without it the server is not built
-    list(FILTER fuzz_sources EXCLUDE REGEX "/fuzz_request\\.c$")
+    list(FILTER fuzz_sources EXCLUDE REGEX "/fuzz_(page_)?request\\.c$")
 endif()
 
 add_library(fuzz_helpers OBJECT ${fuzz_helper_sources}

@@ -12,6 +12,7 @@ if(MICROHTTPD_FOUND)
     list(APPEND command_sources ${serve_sources})
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/serve/http.c PROPERTIES
         COMPILE_DEFINITIONS _GNU_SOURCE) # POLLRDHUP
+    include(cmake/page.cmake)
 endif()
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the

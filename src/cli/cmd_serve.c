@@ -1,5 +1,6 @@
 /* kvshift serve: answers HTTP requests with one model. */
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -26,6 +27,7 @@ typedef struct settings {
     size_t port, connections, body_bytes, http_seconds;
     int strict_model;
     size_t context, slots, queue, slice_ms, request_seconds, drain_seconds;
+    const char *compare, *runs;
     size_t prefix_bytes; /* SIZE_MAX = automatic */
 } settings;
 
@@ -86,6 +88,10 @@ static const kvsi_setting rows[] = {
      .group = "Scheduling", .placeholder = "BYTES",
      .help = "memory for prompts that later requests may begin with; 0 = none",
      .automatic = "1 GiB, at most a quarter of the free memory"},
+    {.name = "compare", .kind = KVSI_SETTING_TEXT, .offset = FIELD(compare), .group = "Page",
+     .placeholder = "MODEL", .help = "a second model, which the page shows beside the first"},
+    {.name = "runs", .kind = KVSI_SETTING_TEXT, .offset = FIELD(runs), .group = "Page",
+     .placeholder = "DIR", .help = "a run folder, or a folder of them, whose curves the page shows"},
     KVSI_SPEED_ROWS(settings),
 };
 /* clang-format on */
@@ -110,11 +116,56 @@ static const kvsi_command_options options = {
 enum { PASS_TOKENS = 256 };
 
 /* Names that a client sees: no folders. */
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 static const char *model_name(const settings *s)
 {
-    const char *slash = strrchr(s->input.model, '/');
+    return s->alias ? s->alias : last_part(s->input.model);
+}
 
-    return s->alias ? s->alias : slash && slash[1] ? slash + 1 : s->input.model;
+/* What the page can look at.  The second model must have another name than the first. */
+static kvsi_lens_options page_options(const settings *s, const kvsi_loaded_model *loaded,
+                                      const kvs_chat_template *chat_template,
+                                      const kvsi_loaded_model *second)
+{
+    kvsi_lens_options o = {
+        .models = {{.name = model_name(s),
+                    .path = s->input.model,
+                    .model = loaded->model,
+                    .tokenizer = loaded->tokenizer,
+                    .chat = chat_template}},
+        .model_count = 1,
+        .runs = s->runs,
+    };
+
+    if (second->model) {
+        const char *name = last_part(s->compare);
+
+        o.models[o.model_count++] =
+            (kvsi_lens_model){.name = strcmp(name, o.models[0].name) == 0 ? "second model" : name,
+                              .path = s->compare,
+                              .model = second->model,
+                              .tokenizer = second->tokenizer};
+    }
+    return o;
+}
+
+static kvs_status load_second(kvsi_loaded_model *out, const settings *s, kvs_err *err)
+{
+    kvsi_model_input input = s->input;
+
+    if (s->runs && !kvsi_is_folder(s->runs))
+        return kvsi_fail(err, KVS_E_INVALID, "option '--runs': '%s' is not a folder", s->runs);
+    if (!s->compare)
+        return KVS_OK;
+    input.model = s->compare;
+    input.tokenizer = NULL; /* its own */
+    return kvsi_model_input_load(out, &input, 1, err);
 }
 
 /* *out stays NULL if the model has no template that can be used and none was named; `why` then has
@@ -181,7 +232,8 @@ static void wait_for_end(kvsi_server *server, const settings *s)
 }
 
 static kvs_status serve(const settings *s, const kvsi_loaded_model *loaded,
-                        const kvs_chat_template *chat_template, const char *why_none, kvs_err *err)
+                        const kvs_chat_template *chat_template, const kvsi_loaded_model *second,
+                        const char *why_none, kvs_err *err)
 {
     kvsi_server_options o = {
         .host = s->host,
@@ -202,6 +254,7 @@ static kvs_status serve(const settings *s, const kvsi_loaded_model *loaded,
                    .job_seconds = (double)s->request_seconds},
         .chat_template = chat_template,
         .model_name = model_name(s),
+        .lens = page_options(s, loaded, chat_template, second),
         .strict_model = s->strict_model,
     };
     const int is_v6 = strchr(s->host, ':') != NULL;
@@ -222,7 +275,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const sigset_t signals = stop_signals();
     settings *s = data;
-    kvsi_loaded_model loaded = {0};
+    kvsi_loaded_model loaded = {0}, second = {0};
     kvs_chat_template *chat_template = NULL;
     kvs_err why = {0};
     kvs_status st;
@@ -233,10 +286,12 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     signal(SIGPIPE, SIG_IGN);
     s->input.exact = 1;
     TRY_OUT(kvsi_model_input_load(&loaded, &s->input, 1, err));
+    TRY_OUT(load_second(&second, s, err));
     TRY_OUT(load_template(&chat_template, &why, s, loaded.tokenizer, err));
-    st = serve(s, &loaded, chat_template, why.message, err);
+    st = serve(s, &loaded, chat_template, &second, why.message, err);
 out:
     kvs_chat_template_free(chat_template);
+    kvsi_loaded_model_release(&second);
     kvsi_loaded_model_release(&loaded);
     return st;
 }

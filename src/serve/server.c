@@ -7,6 +7,7 @@
 #include "serve/jobs.h"
 #include "serve/json_out.h"
 #include "serve/metrics.h"
+#include "serve/page_files.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct kvsi_server {
     kvsi_metrics *metrics;
     kvsi_engine *engine;
     kvsi_http *http;
+    kvsi_lens *lens;
     kvsi_job_source jobs;
     kvsi_answer_source answers;
     kvsi_request_limits limits;
@@ -52,6 +54,8 @@ typedef struct route {
     const char *method, *path;
     int is_public;     /* needs no key */
     int is_beginning;  /* the path goes on */
+    int is_page;       /* a file of the page */
+    int is_lens;       /* a request of the page, see lens.h */
     unsigned endpoint; /* of a request with a body */
     /* Answers a request without a body; NULL = a worker answers. */
     kvs_status (*answer)(kvsi_text *out, kvsi_server *s, const kvsi_exchange *x,
@@ -85,6 +89,9 @@ static const route routes[] = {
     {"GET", "/props", .answer = answer_props, .type = JSON_TYPE},
     {"GET", "/metrics", .answer = answer_metrics, .type = "text/plain; version=0.0.4"},
     {"GET", "/health", .is_public = 1, .answer = answer_health, .type = JSON_TYPE},
+    {"GET", "/", .is_public = 1, .is_page = 1},
+    {"GET", "/page/", .is_public = 1, .is_beginning = 1, .is_page = 1},
+    {"POST", "/lens/", .is_beginning = 1, .is_lens = 1},
 };
 
 enum { ROUTES = sizeof routes / sizeof *routes };
@@ -545,6 +552,13 @@ static kvs_status check_access(kvsi_server *s, kvsi_exchange *x, size_t index, s
                              index < ROUTES && routes[index].is_public, refusal);
 }
 
+/* Whether the path goes on to something that does not exist. */
+static int is_missing(const route *r, const kvsi_exchange *x)
+{
+    return (r->is_page && !kvsi_page_file_at(kvsi_exchange_path(x))) ||
+           (r->is_lens && !kvsi_lens_has(kvsi_exchange_path(x)));
+}
+
 /* Checks what the headers tell. */
 static kvs_status check_request(kvsi_server *s, kvsi_exchange *x, kvsi_refusal *refusal)
 {
@@ -561,13 +575,17 @@ static kvs_status check_request(kvsi_server *s, kvsi_exchange *x, kvsi_refusal *
         return kvsi_refuse(refusal, 405, "method_not_allowed", NULL, "expected the method %s",
                            routes[other].method);
     }
-    if (index == ROUTES)
+    if (index == ROUTES || is_missing(&routes[index], x))
         return kvsi_refuse(refusal, 404, "not_found", NULL, "there is nothing at this path");
     if (kvsi_exchange_header(text, sizeof text, x, "Content-Encoding") &&
         strcmp(text, "identity") != 0)
         return kvsi_refuse(refusal, 415, "unsupported", NULL,
                            "compressed requests are not supported");
     kvsi_exchange_set_tag(x, index + (ROUTES + 1) * key);
+    if (routes[index].is_page) {
+        kvsi_metrics_answer(s->metrics, routes[index].path, 200);
+        kvsi_page_file_answer(kvsi_page_file_at(kvsi_exchange_path(x)), x);
+    }
     return KVS_OK;
 }
 
@@ -588,6 +606,10 @@ static void handle(void *user, kvsi_exchange *x)
     kvsi_text out = {0};
     call *c;
 
+    if (r->is_lens) {
+        kvsi_lens_handle(s->lens, x);
+        return;
+    }
     if (r->answer) {
         if (r->answer(&out, s, x, &refusal) == KVS_OK)
             send_answer(s, x, r->path, 200, r->type, &out);
@@ -616,6 +638,13 @@ static void gone(void *user, kvsi_exchange *x)
     kvsi_server *s = user;
 
     kvsi_engine_cancel(s->engine, x);
+}
+
+static void lens_answered(void *user, unsigned status)
+{
+    kvsi_server *s = user;
+
+    kvsi_metrics_answer(s->metrics, "/lens/", status);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
@@ -650,6 +679,9 @@ static kvs_status start(kvsi_server *s, kvs_err *err)
                            err));
     TRY(kvsi_metrics_create(&s->metrics, err));
     TRY(kvsi_engine_create(&s->engine, &o->engine, err));
+    s->o.lens.answered = lens_answered;
+    s->o.lens.user = s;
+    TRY(kvsi_lens_start(&s->lens, &o->lens, err));
     for (; s->worker_count < WORKERS; s->worker_count++)
         if (pthread_create(&s->workers[s->worker_count], NULL, work, s) != 0)
             return kvsi_fail(err, KVS_E_NOMEM, "cannot start a thread");
@@ -710,6 +742,7 @@ void kvsi_server_free(kvsi_server *s)
         return;
     if (s->engine)
         kvsi_engine_stop(s->engine);
+    kvsi_lens_stop(s->lens);
     for (int turns = 0; turns < 100 && s->http && !kvsi_server_is_idle(s); turns++)
         nanosleep(&turn, NULL);
     kvsi_http_free(s->http);
@@ -720,6 +753,7 @@ void kvsi_server_free(kvsi_server *s)
     for (size_t i = 0; i < s->worker_count; i++)
         pthread_join(s->workers[i], NULL);
     kvsi_engine_free(s->engine);
+    kvsi_lens_free(s->lens);
     kvsi_metrics_free(s->metrics);
     kvsi_access_free(s->access);
     pthread_cond_destroy(&s->wakes);

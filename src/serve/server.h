@@ -7,6 +7,7 @@
 
 #include "kvshift/kvshift_files.h"
 #include "serve/engine.h"
+#include "serve/lens.h"
 
 typedef struct kvsi_server kvsi_server;
 
@@ -22,7 +23,8 @@ typedef struct kvsi_server_options {
     kvsi_engine_options engine;             /* with model and tokenizer */
     const kvs_chat_template *chat_template; /* NULL = none */
     const char *model_name;
-    int strict_model; /* another name in a request is refused */
+    kvsi_lens_options lens; /* for the page; the server sets `answered` */
+    int strict_model;       /* another name in a request is refused */
 } kvsi_server_options;
 
 /* Options, model and texts are borrowed until the server is freed. */

@@ -669,11 +669,13 @@ static void names_of_families_go_both_ways(void **state)
         for (size_t i = 0; i < model->layout.count; i++) {
             const char *name = model->layout.list[i].name;
             char theirs[128], ours[128];
+            kvsi_file_shape shape, same;
 
-            assert_true(kvsi_family_their_name(theirs, sizeof theirs, family, name));
-            assert_true(kvsi_family_our_name(ours, sizeof ours, family, theirs));
+            assert_true(kvsi_family_their_name(theirs, sizeof theirs, &shape, family, name));
+            assert_true(kvsi_family_our_name(ours, sizeof ours, &same, family, theirs));
             assert_string_equal(ours, name);
-            assert_false(kvsi_family_their_name(theirs, 12, family, name)); /* does not fit */
+            assert_int_equal(same, shape);
+            assert_false(kvsi_family_their_name(theirs, 12, &shape, family, name)); /* too long */
         }
         kvs_model_free(model);
     }

@@ -423,9 +423,11 @@ def keys():
     with Server(command, model, "--api-key-file", "keys", "--allowed-host", "me.example",
                 "--strict-model") as s:
         paths = [("GET", p) for p in ("/v1/models", "/v1/models/x", "/metrics", "/props",
-                                      "/tokenizer_info", "/nowhere", "/")]
+                                      "/tokenizer_info", "/nowhere")]
         paths += [("POST", p) for p in ("/v1/completions", "/v1/chat/completions", "/tokenize",
-                                        "/detokenize")]
+                                        "/detokenize", "/lens/model", "/lens/run", "/lens/x")]
+        for path in ("/", "/page/main.js"):
+            check(s.request("GET", path)[0] == 200, f"{path} needs no key")
         for method, path in paths:
             for headers in ({}, {"Authorization": "Bearer secret-on"}, {"X-Api-Key": "wrong"},
                             {"Authorization": "Bearer secret-one2"}, {"Authorization": "secret-one"},
