@@ -124,6 +124,20 @@ typedef enum kvsi_head_kind {
 
 enum { KVSI_SHIFT_WINDOW_MAX = 3, KVSI_SLOPES_MAX = 64, KVSI_LISTED_LAYERS_MAX = 64 };
 
+/* Low-rank adapters of linear matrices in layers: y = x W^T becomes
+ *
+ *     y = x W^T + (alpha / rank) (x A^T) B^T,    A: [rank, inputs], B: [outputs, rank]
+ *
+ * W is frozen then.  kvs_model_adapt adds them; they are no settings. */
+enum { KVSI_LORA_NAMES_SIZE = 256, KVSI_LORA_RANK_MAX = 4096 };
+
+typedef struct kvsi_lora_config {
+    size_t rank;                   /* 0 = no adapters */
+    double alpha;                  /* above 0 */
+    char on[KVSI_LORA_NAMES_SIZE]; /* which matrices: names and patterns, with commas between
+                                      (model/adapters.h) */
+} kvsi_lora_config;
+
 /* The public handle kvs_model_config points to this struct. */
 struct kvs_model_config {
     kvsi_body body;
@@ -144,6 +158,7 @@ struct kvs_model_config {
     double logit_cap; /* logits become cap * tanh(logit / cap); 0 = they stay */
     size_t context;   /* longest sequence, in tokens */
     kvsi_shift_config shift;
+    kvsi_lora_config lora;
 
     kvsi_positions positions;
     double rope_base;       /* theta of the rotary positions */

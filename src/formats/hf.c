@@ -166,6 +166,18 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
     return c;
 }
 
+/* Low-rank adapters are no setting; they have an object of their own in ours. */
+static const char LORA_KEY[] = "lora";
+
+static int set_lora(json_t *object, const kvsi_lora_config *lora)
+{
+    if (lora->rank == 0)
+        return 0;
+    return json_object_set_new(object, LORA_KEY,
+                               json_pack("{s:I, s:f, s:s}", "rank", (json_int_t)lora->rank, "alpha",
+                                         lora->alpha, "on", lora->on));
+}
+
 /* Our object; empty for a plain model.  NULL: no memory. */
 static json_t *own_to_json(const kvs_model_config *config)
 {
@@ -176,6 +188,7 @@ static json_t *own_to_json(const kvs_model_config *config)
     set_plain(&plain, config->body);
     c = without_defaults(config, &plain);
     failed |= set_own_keys(object, &c, &plain);
+    failed |= set_lora(object, &c.lora);
     /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
     if (c.body == KVSI_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
         failed |= json_object_set_new(object, "body", json_string(kvsi_body_name(c.body)));
@@ -258,7 +271,8 @@ static json_t *to_this_family(const kvsi_family *family, const kvs_model_config 
         set_plain(&again, config->body);
         finished.shift = again.shift;
     }
-    if (kvs_model_config_finish(&finished, NULL) != KVS_OK || finished.body != family->body)
+    if (kvs_model_config_finish(&finished, NULL) != KVS_OK || finished.body != family->body ||
+        finished.lora.rank > 0)
         return NULL;
     object = family_to_json(family, &finished, NULL);
     if (object && kvsi_hf_config_from_json(&again, object, "config.json", NULL) == KVS_OK &&
@@ -464,6 +478,31 @@ const kvsi_setting *kvsi_hf_setting(const char *name, kvsi_body body)
     return find_own(name, body);
 }
 
+static kvs_status read_lora(kvsi_lora_config *lora, const json_t *object, const char *what,
+                            kvs_err *err)
+{
+    const char *on = NULL, *key;
+    json_t *value;
+
+    TRY(expect_object(object, LORA_KEY, what, err));
+    json_object_foreach((json_t *)object, key, value)
+        if (strcmp(key, "rank") != 0 && strcmp(key, "alpha") != 0 && strcmp(key, "on") != 0)
+            return refuse_key(key, LORA_KEY, what, err);
+    TRY(kvsi_json_require(object, "rank", what, err));
+    TRY(kvsi_json_require(object, "alpha", what, err));
+    TRY(kvsi_json_require(object, "on", what, err));
+    TRY(kvsi_json_get_size(&lora->rank, object, "rank", what, err));
+    TRY(kvsi_json_get_real(&lora->alpha, object, "alpha", what, err));
+    TRY(kvsi_json_get_text(&on, object, "on", what, err));
+    if (lora->rank == 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'rank': expected at least 1, found 0", what);
+    if (strlen(on) >= sizeof lora->on)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s': key 'on': expected at most %zu bytes, found %zu",
+                         what, sizeof lora->on - 1, strlen(on));
+    memcpy(lora->on, on, strlen(on) + 1);
+    return KVS_OK;
+}
+
 /* Reads the settings of the object's keys; a key that is not one of ours is refused. */
 static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
 {
@@ -473,6 +512,10 @@ static kvs_status read_own(kvs_model_config *config, json_t *own, const char *wh
     json_object_foreach(own, key, value) {
         const kvsi_setting *found = find_own(key, config->body);
 
+        if (strcmp(key, LORA_KEY) == 0) {
+            TRY(read_lora(&config->lora, value, what, err));
+            continue;
+        }
         if (!found && strcmp(key, "body") != 0) /* which was read first */
             return refuse_key(key, OWN_KEY, what, err);
         if (!found || json_is_null(value))
