@@ -275,8 +275,9 @@ static kvs_status find_base(kvsi_convert_request *settled, char **base, kvs_err 
         return kvsi_fail(err, KVS_E_INVALID, "'%s' does not name its model, expected a base",
                          settled->adapter);
     if (*base && !kvsi_file_exists(*base))
-        return kvsi_fail(err, KVS_E_IO, "'%s' names the model '%s', which is not there; expected a "
-                                        "base",
+        return kvsi_fail(err, KVS_E_IO,
+                         "'%s' names the model '%s', which is not there; expected a "
+                         "base",
                          settled->adapter, *base);
     return KVS_OK;
 }

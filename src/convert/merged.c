@@ -28,7 +28,7 @@ int kvsi_is_adapter(const char *path)
 static kvs_status start(kvsi_merged *merge, const kvsi_layout *layout, kvs_err *err)
 {
     *merge = (kvsi_merged){.count = layout->count,
-                          .tensors = kvsi_alloc(layout->count, sizeof *merge->tensors)};
+                           .tensors = kvsi_alloc(layout->count, sizeof *merge->tensors)};
     return merge->tensors ? KVS_OK : kvsi_no_memory(err, "%zu tensors", layout->count);
 }
 
@@ -54,8 +54,8 @@ static const kvsi_file_tensor *find_own(const kvsi_weights *weights, const char 
 }
 
 /* The weights were checked when they were opened, so that A and B have their shapes. */
-kvs_status kvsi_merge_own(kvsi_merged *merge, const kvsi_weights *weights, const kvsi_layout *layout,
-                          kvs_err *err)
+kvs_status kvsi_merge_own(kvsi_merged *merge, const kvsi_weights *weights,
+                          const kvsi_layout *layout, kvs_err *err)
 {
     const kvsi_lora_config *lora = &kvsi_weights_config(weights)->lora;
 
@@ -99,10 +99,10 @@ static kvs_status read_json(settings *s, const char *adapter, kvs_err *err)
  * missing, null, false, or empty. */
 static kvs_status check_plain(const settings *s, kvs_err *err)
 {
-    static const char *const keys[] = {"use_dora",      "rank_pattern",      "alpha_pattern",
-                                       "lora_bias",     "layer_replication", "megatron_config",
-                                       "use_qalora",    "trainable_token_indices",
-                                       "target_parameters", "alora_invocation_tokens"};
+    static const char *const keys[] = {
+        "use_dora",          "rank_pattern",           "alpha_pattern", "lora_bias",
+        "layer_replication", "megatron_config",        "use_qalora",    "trainable_token_indices",
+        "target_parameters", "alora_invocation_tokens"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = json_object_get(s->json, keys[i]);
@@ -241,18 +241,16 @@ static kvs_status place(kvsi_merged *m, const kvsi_file_tensor *t, const setting
     const int is_factor = role == KVSI_LORA_A || role == KVSI_LORA_B;
 
     if (!p || (is_factor && (p->rank != 2 || kvsi_group_of(p->role) != KVSI_MATRICES)))
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': tensor '%.100s' has no place in the model%s", m->path, t->name,
-                         kvsi_ends_with(name, "_shift") ? ", which has no shift: see --retrofit"
-                                                        : "");
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED, "'%s': tensor '%.100s' has no place in the model%s", m->path,
+            t->name, kvsi_ends_with(name, "_shift") ? ", which has no shift: see --retrofit" : "");
     if (!is_factor) {
         to->whole = t;
         return take_whole(m, t, p, err);
     }
     *(role == KVSI_LORA_A ? &to->a : &to->b) = t;
-    return role == KVSI_LORA_A
-               ? expect_shape(m, t, s->rank, p->shape[p->transposed ? 0 : 1], err)
-               : expect_shape(m, t, p->shape[p->transposed ? 1 : 0], s->rank, err);
+    return role == KVSI_LORA_A ? expect_shape(m, t, s->rank, p->shape[p->transposed ? 0 : 1], err)
+                               : expect_shape(m, t, p->shape[p->transposed ? 1 : 0], s->rank, err);
 }
 
 static kvs_status check_pairs(const kvsi_merged *m, const kvsi_layout *layout, kvs_err *err)
@@ -311,7 +309,7 @@ static kvs_status decode(float **out, const kvsi_merged *m, const kvsi_file_tens
 
 /* Adds scale times the row of B A of one output; its sums are in double. */
 static void add_row(float *values, const kvsi_parameter *p, double scale, const float *a,
-                        const float *b, size_t rank, size_t output)
+                    const float *b, size_t rank, size_t output)
 {
     enum { COLUMNS = 512 };
     const size_t in = p->shape[p->transposed ? 0 : 1], out = p->shape[p->transposed ? 1 : 0];
@@ -325,8 +323,8 @@ static void add_row(float *values, const kvsi_parameter *p, double scale, const 
             for (size_t i = 0; i < now; i++)
                 sums[i] += (double)b[output * rank + r] * (double)a[r * in + from + i];
         for (size_t i = 0; i < now; i++) {
-            float *value = values + (p->transposed ? (from + i) * out + output
-                                                   : output * in + from + i);
+            float *value =
+                values + (p->transposed ? (from + i) * out + output : output * in + from + i);
 
             *value = (float)((double)*value + scale * sums[i]);
         }

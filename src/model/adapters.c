@@ -100,7 +100,8 @@ static void add_known_names(kvsi_text *text, const kvsi_layout *layout)
             continue;
         while (from > 0 && p->name[from - 1] != '.')
             from--;
-        kvsi_text_format(text, "%s%.*s", text->length > 0 ? ", " : "", length - from, p->name + from);
+        kvsi_text_format(text, "%s%.*s", text->length > 0 ? ", " : "", length - from,
+                         p->name + from);
     }
 }
 

@@ -80,7 +80,7 @@ typedef struct kvsi_layout {
     kvsi_norm_offsets embed_norm, final_norm;
     kvsi_layer_offsets *layers;
     size_t adapter_count;
-    kvsi_adapter_tensors *adapters; /* [adapter_count], in the order of their matrices */
+    kvsi_adapter_tensors *adapters;      /* [adapter_count], in the order of their matrices */
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */
 } kvsi_layout;
 

@@ -85,8 +85,8 @@ typedef struct kvsi_pass {
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
     real *d_branch, *d_unit_head; /* like branch and unit_head */
-    real *d_out; /* [n, dim] the gradient of a layer's output, if branches are parallel */
-    real *d_adapted;                   /* [n, rank] */
+    real *d_out;     /* [n, dim] the gradient of a layer's output, if branches are parallel */
+    real *d_adapted; /* [n, rank] */
     int32_t *ids, *positions;          /* [n] */
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */

@@ -74,8 +74,7 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
-static const kvs_adapter_options adapter_defaults = {.size = sizeof adapter_defaults,
-                                                     .rank = 8};
+static const kvs_adapter_options adapter_defaults = {.size = sizeof adapter_defaults, .rank = 8};
 
 void kvs_adapter_options_init(kvs_adapter_options *options, size_t size)
 {

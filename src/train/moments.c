@@ -123,7 +123,8 @@ static void store(const kvsi_training_state *s, real *moment, kvsi_range range, 
         const kvsi_overlap own = kvsi_shard_overlap(s->layout, &s->layout->bucket[b], range);
 
         if (own.count > 0)
-            c.ops->upload(&c, moment + (own.at - start), values + own.from, own.count * sizeof *values);
+            c.ops->upload(&c, moment + (own.at - start), values + own.from,
+                          own.count * sizeof *values);
     }
     c.ops->sync(&c);
 }

@@ -23,7 +23,8 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err
 {
     const kvsi_context *c = &reducer->context;
     const kvsi_shard_layout *layout = reducer->layout;
-    const size_t bytes = kvsi_moment_count(layout, reducer->config.shard, reducer->trained_from) * sizeof(real);
+    const size_t bytes =
+        kvsi_moment_count(layout, reducer->config.shard, reducer->trained_from) * sizeof(real);
 
     *o = (kvsi_optimizer){
         .reducer = reducer,

@@ -103,8 +103,8 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *data)
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
         .passes = kvsi_passes_of_step(train, shards->ranks),
         .tokens_per_step = data->mean_tokens * (double)train->batch,
-        .flops_per_token = flops_per_token(&m->model.config, &m->model.layout, first,
-                                           data->mean_tokens),
+        .flops_per_token =
+            flops_per_token(&m->model.config, &m->model.layout, first, data->mean_tokens),
     };
     out->total_bytes = out->weight_bytes + out->gradient_bytes + out->moment_bytes +
                        out->exchange_bytes + out->pass_bytes;

@@ -52,7 +52,7 @@ struct kvsi_reducer {
     kvsi_group first_group; /* that is trained; later groups are trained too */
     size_t trained_from; /* parameters before it have no gradients: frozen matrices.  Those of gains
                             are computed in any case, because they are few */
-    size_t slices;          /* of this rank */
+    size_t slices;       /* of this rank */
 
     /* Buckets, shards and chunks; one rank has all of every bucket. */
     const kvsi_shard_layout *layout;

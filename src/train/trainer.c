@@ -518,8 +518,7 @@ kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer
         return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu values, %zu were given", name,
                          p->count, count);
     if (kvsi_group_of(p->role) < t->reducer->first_group)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "tensor '%s' has no gradient: only %s trained", name,
+        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no gradient: only %s trained", name,
                          t->config.only_shift ? "the shift is" : "the adapters and the shift are");
     c = t->model->context;
     for (size_t at = 0; at < count; at += n) {

@@ -28,6 +28,8 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 
+#define ADAPTERS(names) .lora = {.rank = 3, .alpha = 0.7, .on = (names)}
+
 static const variant variants[] = {
     {"none", {.kv_heads = 4}},
     {"kv", {SHIFT(KV, FREE, 1)}},
@@ -116,6 +118,12 @@ static const variant variants[] = {
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
 
+    {"adapters", {SHIFT(KV, FREE, 1), .kv_heads = 2, ADAPTERS("v_proj,o_proj,down_proj")}},
+    {"adapters of all matrices",
+     {SHIFT(QKV, DATA, 1), DROPOUT, SECOND_LAYER_SLIDES, .head_size = 6, .qkv_bias = 1,
+      .norm_place = KVSI_NORM_BOTH, ADAPTERS("*_proj")}},
+    {"adapters of one layer, parallel", {.parallel = KVSI_PARALLEL_OWN, ADAPTERS("layers.1.*")}},
+
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 grouped", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
@@ -125,6 +133,7 @@ static const variant variants[] = {
      {SHIFT(KV, FREE, 1), GPT2, .norm_kind = KVSI_NORM_RMS, .gain_offset = 1,
       .activation = KVSI_ACTIVATION_GELU}},
     {"gpt2 with rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2}},
+    {"gpt2 adapters", {SHIFT(KV, FREE, 1), GPT2, ADAPTERS("c_attn,c_proj,c_fc")}},
     {"gpt2 dropout", {SHIFT(KV, FREE, 1), GPT2, DROPOUT}},
     {"gpt2 bare", {SHIFT(KV, FREE, 1), GPT2, BARE}},
 };
