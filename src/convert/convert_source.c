@@ -141,7 +141,7 @@ static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
                          "'%s' has no adapters to merge, expected a run of 'train --lora' or a "
                          "folder with adapter_config.json",
                          o->in);
-    s->config.lora.rank = 0;
+    s->config.lora = (kvsi_lora_config){0};
     return o->how.shift ? kvsi_config_retrofit(&s->config, o->how.shift, err) : KVS_OK;
 }
 

@@ -166,16 +166,29 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
     return c;
 }
 
-/* Low-rank adapters are no setting; they have an object of their own in ours. */
-static const char LORA_KEY[] = "lora";
+/* Low-rank adapters are no setting; they have an object of their own in ours.  For a model of a
+ * family it also has the family's config.json, so that the model without the adapters can be written
+ * as that family again. */
+static const char LORA_KEY[] = "lora", LORA_MODEL_KEY[] = "model";
 
-static int set_lora(json_t *object, const kvsi_lora_config *lora)
+static int set_lora(json_t *object, const kvs_model_config *config)
 {
+    const kvsi_lora_config *lora = &config->lora;
+    kvs_model_config without = *config;
+    const kvsi_family *family = NULL;
+    json_t *adapters, *model;
+    int failed = 0;
+
     if (lora->rank == 0)
         return 0;
-    return json_object_set_new(object, LORA_KEY,
-                               json_pack("{s:I, s:f, s:s}", "rank", (json_int_t)lora->rank, "alpha",
-                                         lora->alpha, "on", lora->on));
+    adapters = json_pack("{s:I, s:f, s:s}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha,
+                         "on", lora->on);
+    without.lora.rank = 0;
+    model = kvsi_hf_config_to_family_json(&without, &family);
+    if (family)
+        failed |= json_object_set(adapters, LORA_MODEL_KEY, model);
+    json_decref(model);
+    return failed | json_object_set_new(object, LORA_KEY, adapters);
 }
 
 /* Our object; empty for a plain model.  NULL: no memory. */
@@ -188,7 +201,7 @@ static json_t *own_to_json(const kvs_model_config *config)
     set_plain(&plain, config->body);
     c = without_defaults(config, &plain);
     failed |= set_own_keys(object, &c, &plain);
-    failed |= set_lora(object, &c.lora);
+    failed |= set_lora(object, config);
     /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
     if (c.body == KVSI_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
         failed |= json_object_set_new(object, "body", json_string(kvsi_body_name(c.body)));
@@ -481,13 +494,19 @@ const kvsi_setting *kvsi_hf_setting(const char *name, kvsi_body body)
 static kvs_status read_lora(kvsi_lora_config *lora, const json_t *object, const char *what,
                             kvs_err *err)
 {
+    static const char *const keys[] = {"rank", "alpha", "on", "model"};
     const char *on = NULL, *key;
     json_t *value;
 
     TRY(expect_object(object, LORA_KEY, what, err));
-    json_object_foreach((json_t *)object, key, value)
-        if (strcmp(key, "rank") != 0 && strcmp(key, "alpha") != 0 && strcmp(key, "on") != 0)
+    json_object_foreach((json_t *)object, key, value) {
+        size_t i = 0;
+
+        while (i < sizeof keys / sizeof *keys && strcmp(keys[i], key) != 0)
+            i++;
+        if (i == sizeof keys / sizeof *keys)
             return refuse_key(key, LORA_KEY, what, err);
+    }
     TRY(kvsi_json_require(object, "rank", what, err));
     TRY(kvsi_json_require(object, "alpha", what, err));
     TRY(kvsi_json_require(object, "on", what, err));
@@ -608,6 +627,24 @@ static kvs_status check_kind(const json_t *object, const kvsi_family *family, co
     return KVS_OK;
 }
 
+/* Replaces the configuration of a model with adapters by that of its family, if its file has it. */
+static kvs_status take_family(kvs_model_config *config, const json_t *own, const char *what,
+                              kvs_err *err)
+{
+    const json_t *model = json_object_get(json_object_get(own, LORA_KEY), LORA_MODEL_KEY);
+    kvs_model_config of_family;
+
+    if (!model)
+        return KVS_OK;
+    TRY(expect_object(model, LORA_MODEL_KEY, what, err));
+    if (json_object_get(model, OWN_KEY))
+        return refuse_key(OWN_KEY, LORA_MODEL_KEY, what, err);
+    TRY(kvsi_hf_config_from_json(&of_family, model, what, err));
+    of_family.lora = config->lora;
+    *config = of_family;
+    return KVS_OK;
+}
+
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err)
 {
@@ -633,6 +670,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     if (own)
         TRY(check_own_says_something(&config, what, err));
     config.family = own ? NULL : family->type;
+    TRY(take_family(&config, own, what, err));
     *out = config;
     return KVS_OK;
 }
