@@ -113,7 +113,7 @@ static const kvsi_setting run_rows[] = {
     {ROW("lora", KVSI_SETTING_SIZE, lora, RUN, "RANK",
          "freeze the model of --init-from and train low-rank adapters of its matrices, and the "
          "shift"),
-     .low = 1, .high = 4096, .automatic = "none"},
+     .high = 4096, .automatic = "none"},
     {REAL("lora-alpha", lora_alpha, RUN, "what adapters add is multiplied by this / RANK"),
      .high = 1e9, .open_high = 1, .automatic = "as RANK"},
     {TEXT("lora-on", lora_on, RUN, "NAME,...",

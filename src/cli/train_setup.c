@@ -282,6 +282,9 @@ static kvs_status check_lora(const kvsi_train_options *s, const kvsi_parsed_opti
 {
     static const char *const others[] = {"lora-alpha", "lora-on"};
 
+    if (s->lora == 0 && kvsi_train_is_given_now(parsed, "lora"))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--lora': expected a rank of at least 1, found '0'");
     if (s->lora > 0 && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--lora' needs '--init-from'");
     if (s->lora > 0 && kvs_train_config_number(s->train, "only-shift") > 0)
