@@ -280,8 +280,6 @@ static kvs_status create_data(kvsi_train_setup *w, kvsi_train_options *s,
 static kvs_status check_lora(const kvsi_train_options *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
 {
-    static const char *const others[] = {"lora-alpha", "lora-on"};
-
     if (s->lora == 0 && kvsi_train_is_given_now(parsed, "lora"))
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--lora': expected a rank of at least 1, found '0'");
@@ -291,9 +289,9 @@ static kvs_status check_lora(const kvsi_train_options *s, const kvsi_parsed_opti
         return kvsi_fail(err, KVS_E_INVALID,
                          "options '--lora' and '--only-shift' exclude each other: adapters are "
                          "trained together with the shift");
-    for (size_t i = 0; s->lora == 0 && i < sizeof others / sizeof *others; i++)
-        if (kvsi_train_is_given(parsed, others[i]))
-            return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--lora'", others[i]);
+    if (s->lora == 0 && (s->lora_alpha > 0 || s->lora_on))
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--lora'",
+                         s->lora_on ? "lora-on" : "lora-alpha");
     return KVS_OK;
 }
 
