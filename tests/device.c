@@ -406,8 +406,7 @@ static void linear_backward_input(kvsi_context *c, real *d_x, const real *d_y, c
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->linear_backward_input(&k, reals(c, d_x, n * w->cols),
-                                   reals(c, d_y, strided(n, w)),
+        ref->linear_backward_input(&k, reals(c, d_x, n * w->cols), reals(c, d_y, strided(n, w)),
                                    matrix(c, w, parts), n, add);
 }
 
@@ -417,7 +416,7 @@ static void linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, 
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->linear_backward_weight(&k, reals(c, d_w, rows * cols), 
+        ref->linear_backward_weight(&k, reals(c, d_w, rows * cols),
                                     reals(c, d_y, (n - 1) * stride + rows), reals(c, x, n * cols),
                                     n, rows, cols, stride);
 }

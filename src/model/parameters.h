@@ -5,8 +5,9 @@
  *
  *     | matrices and embeddings | norm gains and biases | low-rank adapters | shift parameters |
  *
- * Training may leave out the first groups: their tensors are frozen.  Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the
- * shifts of a layer: fused matrices are views. */
+ * Training may leave out the first groups: their tensors are frozen.  Within a part tensors are in
+ * file order.  q, k, v are adjacent, so are gate and up, and the shifts of a layer: fused matrices
+ * are views. */
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 

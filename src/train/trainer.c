@@ -13,8 +13,8 @@
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
  * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
- * Either all parameters are trained, or only those at the end of the layout: the adapters of a model
- * that has them, and the shift; or the shift alone.  The matrices of the others are frozen and have
+ * Either all parameters are trained, or only those at the end of the layout: the shift alone, or
+ * with the adapters of a model that has them.  The matrices of the others are frozen and have
  * neither gradients nor moments. */
 #include "train/trainer.h"
 

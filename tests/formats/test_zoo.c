@@ -1,6 +1,7 @@
 /* Models of the families that people have, made by transformers: their reference log-probabilities,
- * and the same logits after saving, after a retrofit, and from GGUF; training reduces their loss.  Families that are not
- * supported are refused, and so is every key of config.json with a value that it cannot have.
+ * and the same logits after saving, after a retrofit, and from GGUF; training reduces their loss.
+ * Families that are not supported are refused, and so is every key of config.json with a value that
+ * it cannot have.
  *
  * They are in $KVSHIFT_SHARED/data/zoo; without them the tests are skipped. */
 #include "base/files.h"

@@ -280,7 +280,8 @@ void kvsi_reduce_scatter_need(kvsi_reduce_scatter *g, size_t block)
     kvsi_context *c = &g->reducer->context;
     ptrdiff_t free_slot;
 
-    if (!g->reducer->gradients_sharded || g->sizes.slots == 0 || find_slot(g, (ptrdiff_t)block) != NONE)
+    if (!g->reducer->gradients_sharded || g->sizes.slots == 0 ||
+        find_slot(g, (ptrdiff_t)block) != NONE)
         return;
     while ((free_slot = find_slot(g, NONE)) == NONE)
         wait_for_oldest(g);
