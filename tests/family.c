@@ -30,6 +30,8 @@ typedef struct variant {
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 
+#define ADAPTERS(names) .lora = {.rank = 3, .alpha = 1.5, .on = (names)}
+
 static const variant variants[] = {
     {"none", {.kv_heads = 2}},
     {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
@@ -83,12 +85,16 @@ static const variant variants[] = {
     {"layers without rope", {SHIFT(KV, FREE, 1), .no_rope_layers = 1 << 1, LLAMA3}},
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
+    {"adapters", {SHIFT(KV, FREE, 1), .kv_heads = 2, ADAPTERS("q_proj,v_proj,o_proj,mlp.*")}},
+    {"adapters, data, sliding",
+     {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .norm_place = KVSI_NORM_AFTER, ADAPTERS("*_proj")}},
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
     {"gpt2, RMSNorm, ReLU",
      {SHIFT(KV, FREE, 1), GPT2, .norm_kind = KVSI_NORM_RMS, .gain_offset = 1,
       .activation = KVSI_ACTIVATION_RELU}},
+    {"gpt2 adapters", {SHIFT(KV, FREE, 1), GPT2, ADAPTERS("c_attn,mlp.c_proj")}},
     {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
     {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2, SECOND_LAYER_SLIDES}},
 };

@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-/* 6 operations per token and matrix weight: 2 forward and 4 backward, of which a frozen matrix needs
- * 2, except for embeddings, which are looked up; plus attention, which grows with the length.  Norms
- * and taps are not counted. */
+/* 6 operations per token and matrix weight: 2 forward and 4 backward, of which a frozen one needs
+ * 2, except for embeddings, which are looked up; plus attention, which grows with the length.
+ * Norms and taps are not counted. */
 static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout,
                               kvsi_group first_trained, double length)
 {
