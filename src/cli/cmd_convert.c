@@ -148,7 +148,7 @@ static const kvsi_command_options options = {
                                     "merge", "base", "random", "overwrite", "quiet", NULL},
     .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
                "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
-    .notes = "Formats: hf is a folder with config.json and safetensors; for a Llama with shift it "
+    .notes = "Formats: hf is a folder with config.json and safetensors; for a model with shift it "
              "also contains\nmodeling_kvshift.py, so that transformers can run it "
              "(trust_remote_code).  gguf has the\narchitecture llama if that computes the same, "
              "otherwise kvshift.  llama2c is for plain Llama\nmodels.  docs/formats.md describes "

@@ -86,6 +86,10 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
 {
     kvs_model_config c = *config;
 
+    /* Readers round channels down, so a fraction such as 1/3 is written rounded up. */
+    if (strcmp(key->setting, "rotary-fraction") == 0)
+        c.rotary_fraction = ceil(c.rotary_fraction * 1e8 - 1e-3) / 1e8;
+
     if (strcmp(key->setting, "head-size") == 0 && c.head_size == 0) {
         if (strcmp(family->type, "llama") == 0)
             return 0;
@@ -213,27 +217,47 @@ static json_t *own_to_json(const kvs_model_config *config)
 }
 
 /* The keys with one value in most files of the family, which come first. */
-static int set_fixed_keys(json_t *object, const kvsi_family *family)
+static int set_fixed_keys(json_t *object, const kvsi_family *family, int rotary)
 {
     const kvsi_family_fixed *fixed;
-    int failed =
-        json_object_set_new(object, family->activation_key, json_string(family->activations[0]));
+    int failed = 0;
 
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->written & family->bit)
             failed |= json_object_set_new(object, fixed->key, json_boolean(fixed->expected));
-    if (family->body == KVSI_BODY_LLAMA)
+    if (rotary)
         failed |= json_object_set_new(object, "rope_scaling", json_null()); /* unless scaled */
     return failed | json_object_set_new(object, "torch_dtype", json_string("float32"));
+}
+
+/* The name of the activation; that of the family's settings if no other fits, as in our own files,
+ * whose object says what it is. */
+static json_t *activation_to_json(const kvsi_family *family, const kvs_model_config *config)
+{
+    const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, "activation");
+
+    for (size_t i = 1; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+        const char *name = family->activations[i], *value = strchr(name, '=');
+        kvs_model_config other = *config;
+
+        if (value && kvsi_setting_store(row, &other, name, value + 1, NULL) == KVS_OK &&
+            kvsi_setting_equal(row, &other, config))
+            return json_stringn(name, (size_t)(value - name));
+    }
+    return json_string(family->activations[0]);
 }
 
 /* config.json of a family; `own`, which may be NULL, is our object.  NULL: no memory. */
 static json_t *family_to_json(const kvsi_family *family, const kvs_model_config *config,
                               json_t *own)
 {
+    const int rotary =
+        own ? config->body == KVSI_BODY_LLAMA : config->positions == KVSI_POSITIONS_ROPE;
     json_t *object = json_object();
-    int failed = set_fixed_keys(object, family);
+    int failed =
+        json_object_set_new(object, family->activation_key, activation_to_json(family, config));
 
+    failed |= set_fixed_keys(object, family, rotary);
     failed |= json_object_set_new(object, "model_type", json_string(family->type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
     failed |= set_family_keys(object, config, family);
@@ -327,6 +351,7 @@ static kvs_status read_key(kvs_model_config *config, const json_t *object,
                            const kvsi_family_key *key, const char *what, kvs_err *err)
 {
     const kvsi_setting *row = setting_of(key);
+    const kvs_model_config before = *config;
     int chosen = 0;
 
     if (key->kind == KVSI_KEY_CHOICE) {
@@ -334,6 +359,14 @@ static kvs_status read_key(kvs_model_config *config, const json_t *object,
         return choose(key, config, chosen, what, err);
     }
     TRY(kvsi_setting_from_json(row, config, object, key->key, what, err));
+    if (key->kind == KVSI_KEY_SAME && !kvsi_setting_equal(row, config, &before)) {
+        char expected[KVSI_SETTING_VALUE], found[KVSI_SETTING_VALUE];
+
+        kvsi_setting_write(expected, row, &before);
+        kvsi_setting_write(found, row, config);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %.40s, found %.40s",
+                         what, key->key, expected, found);
+    }
     if (key->kind != KVSI_KEY_INVERSE_ROOT)
         return KVS_OK;
     if (*real_of(row, config) == 0)
@@ -400,22 +433,28 @@ static kvs_status expect_object(const json_t *object, const char *name, const ch
     return KVS_OK;
 }
 
-static kvs_status check_activation(const kvsi_family *family, const char *key, const json_t *object,
-                                   const char *what, kvs_err *err)
+static kvs_status read_activation(kvs_model_config *config, const kvsi_family *family,
+                                  const char *key, const json_t *object, const char *what,
+                                  kvs_err *err)
 {
+    const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, "activation");
     const char *found = family->activations[0];
 
     if (key && kvsi_hf_is_given(object, key))
         TRY(kvsi_json_get_text(&found, object, key, what, err));
-    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++)
-        if (strcmp(found, family->activations[i]) == 0)
-            return KVS_OK;
+    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+        const char *name = family->activations[i], *value = strchr(name, '=');
+        const size_t length = value ? (size_t)(value - name) : strlen(name);
+
+        if (strlen(found) == length && strncmp(found, name, length) == 0)
+            return value ? kvsi_setting_store(row, config, what, value + 1, err) : KVS_OK;
+    }
     return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'", what,
                      key, family->activations[0], found);
 }
 
-static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *object,
-                              const char *what, kvs_err *err)
+static kvs_status check_fixed(const kvsi_family_fixed *fixed, const kvsi_family *family,
+                              const json_t *object, const char *what, kvs_err *err)
 {
     double number = fixed->expected;
     int flag = fixed->expected;
@@ -432,8 +471,9 @@ static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *obje
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %d, found %.9g", what,
                          fixed->key, fixed->expected, number);
     if (flag != fixed->expected)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
-                         fixed->key, flag ? "false" : "true", flag ? "true" : "false");
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s in models of type '%s', found %s",
+            what, fixed->key, flag ? "false" : "true", family->type, flag ? "true" : "false");
     return KVS_OK;
 }
 
@@ -442,11 +482,9 @@ static kvs_status check_supported(const kvsi_family *family, const json_t *objec
 {
     const kvsi_family_fixed *fixed;
 
-    TRY(check_activation(family, family->activation_key, object, what, err));
-    TRY(check_activation(family, family->second_activation_key, object, what, err));
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->families & family->bit)
-            TRY(check_fixed(fixed, object, what, err));
+            TRY(check_fixed(fixed, family, object, what, err));
     return KVS_OK;
 }
 
@@ -562,14 +600,17 @@ static kvs_status check_own_says_something(const kvs_model_config *config, const
     return KVS_OK;
 }
 
-/* Files have 15 digits: a third of 12 channels is to stay 4, not become 3.99... */
-static void restore_rotary_fraction(kvs_model_config *config)
+/* Our files have 15 digits: a third of 12 channels is to stay 4, not become 3.99...  In those of
+ * families the channels are rounded down. */
+static void restore_rotary_fraction(kvs_model_config *config, int own)
 {
     const double head_size = config->head_size > 0 ? (double)config->head_size
                                                    : (double)config->dim / (double)config->heads;
     const double channels = config->rotary_fraction * head_size;
 
-    if (fabs(channels - round(channels)) < 1e-9)
+    if (!own)
+        config->rotary_fraction = floor(channels) / head_size;
+    else if (fabs(channels - round(channels)) < 1e-9)
         config->rotary_fraction = round(channels) / head_size;
 }
 
@@ -658,12 +699,14 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     TRY(check_supported(family, object, what, err));
     set_plain(&config, family->body);
     TRY(kvsi_family_set(family, &config, err));
+    TRY(read_activation(&config, family, family->activation_key, object, what, err));
+    TRY(read_activation(&config, family, family->second_activation_key, object, what, err));
     TRY(read_family_keys(&config, object, family, what, err));
     TRY(check_sizes(&config, object, family, what, err));
     TRY(kvsi_hf_positions_read(&config, object, family, what, err));
     if (own)
         TRY(read_own(&config, own, what, err));
-    restore_rotary_fraction(&config);
+    restore_rotary_fraction(&config, own != NULL);
     TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
     if (own)
         TRY(check_head_dim(&config, object, what, err));

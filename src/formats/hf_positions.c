@@ -187,17 +187,16 @@ static kvs_status read_scaling(kvs_model_config *config, const json_t *rope, con
 static kvs_status read_partial(kvs_model_config *config, const json_t *rope,
                                const kvsi_family *family, const char *what, kvs_err *err)
 {
-    static const char key[] = "partial_rotary_factor";
+    static const char key[] = "partial_rotary_factor", setting[] = "rotary-fraction";
     double factor = 1;
 
     if (!kvsi_hf_is_given(rope, key))
         return KVS_OK;
     for (size_t i = 0; kvsi_family_key_at(i); i++)
         if (kvsi_family_key_at(i)->families & family->bit &&
-            strcmp(kvsi_family_key_at(i)->key, key) == 0)
-            return kvsi_setting_from_json(
-                kvsi_settings_find(&kvsi_model_settings, "rotary-fraction"), config, rope, key,
-                what, err);
+            strcmp(kvsi_family_key_at(i)->setting, setting) == 0)
+            return kvsi_setting_from_json(kvsi_settings_find(&kvsi_model_settings, setting), config,
+                                          rope, key, what, err);
     TRY(kvsi_json_get_real(&factor, rope, key, what, err));
     if (factor != 1)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what,
@@ -519,7 +518,7 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
 kvs_status kvsi_hf_positions_read(kvs_model_config *config, const json_t *object,
                                   const kvsi_family *family, const char *what, kvs_err *err)
 {
-    if (config->body != KVSI_BODY_LLAMA)
+    if (config->positions != KVSI_POSITIONS_ROPE)
         return KVS_OK;
     TRY(read_rope(config, object, family, what, err));
     if (family->skips_rope)
@@ -536,7 +535,7 @@ int kvsi_hf_positions_write(json_t *object, const kvs_model_config *config,
 {
     int failed = 0;
 
-    if (config->body != KVSI_BODY_LLAMA)
+    if (config->positions != KVSI_POSITIONS_ROPE)
         return 0;
     failed |= write_rope(object, config);
     if (family->skips_rope)

@@ -47,8 +47,13 @@ out:
  * masks. */
 static int is_no_weight(const char *name)
 {
-    return kvsi_ends_with(name, ".rotary_emb.inv_freq") || kvsi_ends_with(name, ".attn.bias") ||
-           kvsi_ends_with(name, ".attn.masked_bias");
+    static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                       ".attention.bias", ".attention.masked_bias"};
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (kvsi_ends_with(name, ends[i]))
+            return 1;
+    return 0;
 }
 
 /* GPT-2 files use one of three name prefixes; ours is the first. */
@@ -78,23 +83,30 @@ static size_t rows_of(const char *part, const kvs_model_config *c)
 
     return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
            : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
+           : strncmp(part, "embed_positions", 15) == 0                  ? c->context
                                                                         : c->ffn;
 }
 
-/* Adds our tensors, whose rows lie one after another in `tensor`. */
+/* Adds our tensors, whose rows are those of `tensor`.  By head all parts have the same number of
+ * heads, since such families have no key for another one. */
 static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
                            const kvsi_packed_rows *packed, const char *file, kvs_err *err)
 {
     const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
+    const size_t runs = packed->by_head ? w->config.heads : 1;
     kvsi_file_tensor view = *tensor;
-    size_t expected = 0;
+    size_t expected = packed->unused, run_step = 0;
 
-    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++)
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
         expected += rows_of(packed->parts[i], &w->config);
+        run_step += rows_of(packed->parts[i], &w->config) / runs;
+    }
     if (tensor->rank == 0 || tensor->shape[0] != expected)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' has %zu rows, config.json needs %zu", file,
                          tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
+    view.shape[0] = packed->unused;
+    view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
     for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
         char name[NAME_SIZE];
 
@@ -103,7 +115,8 @@ static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
                              file, tensor->name);
         view.shape[0] = rows_of(packed->parts[i], &w->config);
-        TRY(kvsi_weights_add(w, name, &view, 0, file, err));
+        TRY(kvsi_weights_add_runs(w, name, &view, runs, run_step, file, err));
+        view.shape[0] /= runs;
         view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
     }
     return KVS_OK;
@@ -147,11 +160,18 @@ static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor,
 {
     const kvsi_family *family = w->config.family ? kvsi_family_find(w->config.family) : NULL;
     const kvsi_packed_rows *packed = family ? family->packed : NULL;
+    kvsi_file_tensor ours = *tensor;
+    char name[NAME_SIZE];
 
+    if (family && !kvsi_family_our_name(name, sizeof name, family, tensor->name))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
+                         tensor->name);
+    if (family)
+        ours.name = name;
     for (; packed && packed->name; packed++)
-        if (kvsi_ends_with(tensor->name, packed->name))
-            return add_rows(w, tensor, packed, file, err);
-    return add_named(w, tensor, file, err);
+        if (kvsi_ends_with(ours.name, packed->name))
+            return add_rows(w, &ours, packed, file, err);
+    return add_named(w, &ours, file, err);
 }
 
 static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)

@@ -38,8 +38,20 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
     copy = kvsi_strdup(name);
     if (!copy)
         return kvsi_no_memory(err, "the tensors of '%s'", w->path);
-    w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
+    w->tensors[w->count] =
+        (kvsi_weights_tensor){.view = *view, .interleaved_heads = interleaved_heads, .file = file};
     w->tensors[w->count++].view.name = copy;
+    return KVS_OK;
+}
+
+kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                                 size_t runs, size_t run_step, const char *file, kvs_err *err)
+{
+    TRY(kvsi_weights_add(w, name, view, 0, file, err));
+    if (runs > 1) {
+        w->tensors[w->count - 1].runs = runs;
+        w->tensors[w->count - 1].run_step = run_step;
+    }
     return KVS_OK;
 }
 
@@ -276,6 +288,21 @@ const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *
     return found ? *found : NULL;
 }
 
+int kvsi_weights_is_whole(const kvsi_weights_tensor *tensor)
+{
+    return tensor->interleaved_heads == 0 && tensor->runs == 0;
+}
+
+size_t kvsi_weights_extent(const kvsi_weights_tensor *tensor)
+{
+    const size_t bytes = kvsi_file_tensor_bytes(&tensor->view);
+
+    if (tensor->runs == 0)
+        return bytes;
+    return bytes / tensor->view.shape[0] *
+           ((tensor->runs - 1) * tensor->run_step + tensor->view.shape[0] / tensor->runs);
+}
+
 void kvsi_weights_read_ahead(kvsi_weights *w)
 {
     kvsi_extent *ranges;
@@ -284,8 +311,7 @@ void kvsi_weights_read_ahead(kvsi_weights *w)
         return;
     ranges = kvsi_alloc(w->count, sizeof *ranges);
     for (size_t i = 0; ranges && i < w->count; i++)
-        ranges[i] =
-            (kvsi_extent){w->tensors[i].view.data, kvsi_file_tensor_bytes(&w->tensors[i].view)};
+        ranges[i] = (kvsi_extent){w->tensors[i].view.data, kvsi_weights_extent(&w->tensors[i])};
     if (ranges)
         w->ahead = kvsi_read_ahead_start(ranges, w->count);
     kvsi_free(ranges);
@@ -299,21 +325,33 @@ static size_t interleaved_row(size_t row, size_t head_size)
     return start + (j < head_size / 2 ? 2 * j : 2 * j + 1 - head_size);
 }
 
+/* The place of one of our rows in the file, in rows behind the first. */
+static size_t file_row(const kvsi_weights_tensor *tensor, size_t row)
+{
+    const size_t rows = tensor->view.shape[0];
+    size_t in_run = rows;
+
+    if (tensor->interleaved_heads > 0)
+        return interleaved_row(row, rows / tensor->interleaved_heads);
+    if (tensor->runs > 0)
+        in_run = rows / tensor->runs;
+    return row / in_run * tensor->run_step + row % in_run;
+}
+
 void kvsi_weights_read_rows(float *out, const kvsi_weights_tensor *tensor, size_t first,
                             size_t count)
 {
     const kvsi_file_tensor *view = &tensor->view;
-    const size_t heads = tensor->interleaved_heads;
     const size_t width = kvsi_file_tensor_count(view) / view->shape[0];
     const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
     const unsigned char *data = view->data;
 
-    if (heads == 0) {
+    if (kvsi_weights_is_whole(tensor)) {
         kvsi_dtype_decode(out, view->dtype, data + first * bytes, count * width);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        const size_t row = interleaved_row(first + i, view->shape[0] / heads);
+        const size_t row = file_row(tensor, first + i);
 
         kvsi_dtype_decode(out + i * width, view->dtype, data + row * bytes, width);
     }

@@ -14,8 +14,9 @@
  * Files stay mapped until close: opening reads only headers, and tensors are views.  Unused tensors
  * are left out: masks, rotary frequencies, a tied model's second copy of its table (if it differs
  * from the first, the model is refused).  Where a format stores a tensor differently from Llama's
- * layout (rows of rotary pairs adjacent; q, k and v in one matrix), the view describes it and _read
- * converts it.  Input is untrusted: after open every view lies within its file. */
+ * layout (rows of rotary pairs adjacent; q, k and v in one matrix, also head by head), the view
+ * describes it and _read converts it.  Input is untrusted: after open every view lies within its
+ * file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
@@ -36,6 +37,8 @@ typedef struct kvsi_weights_tensor {
     kvsi_file_tensor view;    /* with our name and shape */
     size_t interleaved_heads; /* the rows are those of this many heads, with the rows of each rotary
                                  pair adjacent; 0 = our order */
+    size_t runs, run_step;    /* the rows are this many runs of equal length, and each run starts
+                                 this many rows after the one before; 0 = they have no gaps */
     const char *file;         /* that contains it */
 } kvsi_weights_tensor;
 
@@ -57,6 +60,11 @@ const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *weights, size_t i
 /* NULL if there is no such tensor.  A tied pair is one tensor, the embedding; both names find
  * it. */
 const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *weights, const char *name);
+
+/* Whether the values in the file are in our order and without gaps. */
+int kvsi_weights_is_whole(const kvsi_weights_tensor *tensor);
+/* The bytes from the first value in the file to the last, gaps included. */
+size_t kvsi_weights_extent(const kvsi_weights_tensor *tensor);
 
 /* Starts reading all tensors from disk in the background.  Only the first call has an effect.
  * Thread-safe. */

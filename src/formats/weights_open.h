@@ -67,6 +67,10 @@ kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err 
 /* Adds a view under `name`, which is copied; `file` contains it and must outlive the model. */
 kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                             size_t interleaved_heads, const char *file, kvs_err *err);
+/* The same for rows in `runs` runs, each of which starts `run_step` rows after the one before.  All
+ * of them must lie in the file. */
+kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                                 size_t runs, size_t run_step, const char *file, kvs_err *err);
 
 /* The file in a folder that lists the tensors, in fresh memory (kvsi_free); NULL if the folder has
  * no weights. */

@@ -182,8 +182,14 @@ static kvs_status check_family(const kvs_model_config *config, kvs_err *err)
 {
     const kvsi_family *family = config->family ? kvsi_family_find(config->family) : NULL;
     kvsi_layout layout;
-    kvs_status st = kvsi_layout_init(&layout, config, err);
+    kvs_status st;
 
+    if (family && family->names && config->shift.targets == 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "files of %s have other names for their matrices, under which adapters "
+                         "cannot be written; add a shift",
+                         family->type);
+    st = kvsi_layout_init(&layout, config, err);
     if (st == KVS_OK && family && config->shift.targets == 0)
         for (size_t i = 0; st == KVS_OK && i < layout.adapter_count; i++)
             st = check_packed(family, layout.list[layout.adapters[i].weight].name, err);

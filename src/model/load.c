@@ -136,7 +136,7 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
     kvs_status st;
     float *values;
 
-    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small)
+    if (t->view.dtype == KVSI_F32 && kvsi_weights_is_whole(t) && !is_small)
         return kvsi_model_set(m, p, t->view.data, err);
     values = kvsi_alloc(p->count, sizeof *values);
     if (!values)

@@ -83,7 +83,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     set_ids(object, model);
     if (model->config.lora.rank > 0)
         TRY_OUT(kvsi_adapter_files_write(model, dir, err));
-    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, model->config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_source(weights, &theirs, err));
     TRY_OUT(kvsi_json_write(object, config, err)); /* also checks for out of memory */

@@ -329,6 +329,10 @@ static void packed_rows_have_no_adapter(void **state)
     copy = config;
     assert_int_equal(kvsi_adapters_add(&copy, &some, &err), KVS_OK);
     copy = config;
+    copy.family = "gpt_neox";
+    assert_int_equal(kvsi_adapters_add(&copy, &some, &err), KVS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "gpt_neox have other names"));
+    copy = config;
     copy.shift.targets = KVS_SHIFT_K; /* no longer a model of the family */
     assert_int_equal(kvsi_adapters_add(&copy, &all, &err), KVS_OK);
 }

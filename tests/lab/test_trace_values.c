@@ -467,8 +467,8 @@ static void check_rotation(const checked *k, size_t layer, const target *x)
             squares += (double)before[i] * (double)before[i];
         for (size_t i = 0; i < d; i++) {
             /* LayerNorm subtracts a mean, so what is left may be small. */
-            const int layer = k->config->qk_norm == KVSI_QK_NORM_LAYER;
-            const double size = layer ? sqrt(squares / (double)d) : fabs((double)before[i]);
+            const int by_layernorm = k->config->qk_norm == KVSI_QK_NORM_LAYER;
+            const double size = by_layernorm ? sqrt(squares / (double)d) : fabs((double)before[i]);
 
             others += (double)after[i] * (double)after[i];
             moved = fmax(moved, fabs((double)before[i] - (double)after[i]));

@@ -8,8 +8,8 @@ For every folder of $KVSHIFT_SHARED/data/zoo that the command reads, made by tra
     of the library; so are those of the model that 'convert --merge' writes;
   - the same with a shift, which peft loads into what 'convert --retrofit' has made of the model;
   - adapters that peft has made, with random values: 'convert --merge --base' gives peft's logits.
-Models whose files have q, k and v in one tensor are trained with a shift alone.  Exits 77 where a
-module or the folder is missing.
+Models whose files have other names, or q, k and v in one tensor, are trained with a shift alone.
+Exits 77 where a module or the folder is missing.
 """
 import os
 import sys
@@ -82,9 +82,10 @@ class Check:
         name = os.path.basename(source)
         if run(self.command, "convert", source, f"{at}/plain") is not None:
             return
-        if model_type(source) != "phi3":
+        if model_type(source) not in ("phi3", "gpt_neox", "opt"):
             self.trained(name, source, source, at)
-        self.made_by_peft(name, source, at)
+        if model_type(source) not in ("gpt_neox", "opt"):
+            self.made_by_peft(name, source, at)
         if model_type(source) == "gpt2":  # has no modeling_kvshift.py
             return
         must(self.command, "convert", source, f"{at}/base", "--retrofit", "kv")
