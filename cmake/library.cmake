@@ -16,12 +16,12 @@ if(MICROHTTPD_FOUND)
 endif()
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
-# drawing of weights, the tokens and bootstraps of evaluations and, below, the kernels of each
+# drawing of weights, the tokens and bootstraps of evaluations, merging and, below, the kernels of each
 # processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
 list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
      ${PROJECT_SOURCE_DIR}/src/model/init.c ${PROJECT_SOURCE_DIR}/src/eval/tokens.c
-     ${PROJECT_SOURCE_DIR}/src/eval/aggregate.c)
+     ${PROJECT_SOURCE_DIR}/src/eval/aggregate.c ${PROJECT_SOURCE_DIR}/src/convert/merged.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 

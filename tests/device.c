@@ -414,18 +414,19 @@ static void linear_backward_input(kvsi_context *c, real *d_x, const real *d_y, c
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->linear_backward_input(&k, reals(c, d_x, n * w->cols), reals(c, d_y, n * w->rows),
+        ref->linear_backward_input(&k, reals(c, d_x, n * w->cols), reals(c, d_y, strided(n, w)),
                                    matrix(c, w, parts), n, add);
 }
 
 static void linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, const real *x,
-                                   size_t n, size_t rows, size_t cols)
+                                   size_t n, size_t rows, size_t cols, size_t stride)
 {
     kvsi_context k = inner(c);
 
     if (begin(c))
-        ref->linear_backward_weight(&k, reals(c, d_w, rows * cols), reals(c, d_y, n * rows),
-                                    reals(c, x, n * cols), n, rows, cols);
+        ref->linear_backward_weight(&k, reals(c, d_w, rows * cols),
+                                    reals(c, d_y, (n - 1) * stride + rows), reals(c, x, n * cols),
+                                    n, rows, cols, stride);
 }
 
 static void linear_backward_bias(kvsi_context *c, real *d_bias, const real *d_y, size_t n,

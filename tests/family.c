@@ -35,6 +35,8 @@ typedef struct variant {
     .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
 #define GROWTH .score_growth = 0.4, .score_growth_start = 2.5
 
+#define ADAPTERS(names) .lora = {.rank = 3, .alpha = 1.5, .on = (names)}
+
 static const variant variants[] = {
     {"none", {.kv_heads = 2}},
     {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
@@ -102,12 +104,16 @@ static const variant variants[] = {
      {SHIFT(KV, RESIDUAL, 3), FILTERS(BRANCHES, 3), .mlp_factor = 1, RELATIVE(3, 20), GROWTH,
       SECOND_LAYER_SLIDES, .sliding_head_size = 8, QK_NORM(HEAD), .embedding_norm = 1,
       .score_divisor = KVSI_SCORE_DIVISOR_SIZE}},
+    {"adapters", {SHIFT(KV, FREE, 1), .kv_heads = 2, ADAPTERS("q_proj,v_proj,o_proj,mlp.*")}},
+    {"adapters, data, sliding",
+     {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, .norm_place = KVSI_NORM_AFTER, ADAPTERS("*_proj")}},
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
     {"gpt2, RMSNorm, ReLU",
      {SHIFT(KV, FREE, 1), GPT2, .norm_kind = KVSI_NORM_RMS, .gain_offset = 1,
       .activation = KVSI_ACTIVATION_RELU}},
+    {"gpt2 adapters", {SHIFT(KV, FREE, 1), GPT2, ADAPTERS("c_attn,mlp.c_proj")}},
     {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
     {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2, SECOND_LAYER_SLIDES}},
 };

@@ -238,6 +238,41 @@ kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64
     return model;
 }
 
+static float *values_of(const kvs_model *model, size_t index)
+{
+    const kvsi_parameter *p = &model->layout.list[index];
+    float *values = kvsi_alloc(p->count, sizeof *values);
+
+    assert_non_null(values);
+    assert_int_equal(kvs_model_read_tensor(values, p->count, model, p->name, NULL), KVS_OK);
+    return values;
+}
+
+void support_merge(float *values, const kvs_model *model, const kvsi_parameter *p)
+{
+    const kvsi_lora_config *lora = &model->config.lora;
+    const kvsi_adapter_tensors *adapter =
+        kvsi_layout_adapter(&model->layout, (size_t)(p - model->layout.list));
+    const size_t in = p->shape[p->transposed ? 0 : 1], out = p->shape[p->transposed ? 1 : 0];
+    float *a, *b;
+
+    if (!adapter)
+        return;
+    a = values_of(model, adapter->a);
+    b = values_of(model, adapter->b);
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++) {
+            float *value = values + (p->transposed ? i * out + o : o * in + i);
+            double sum = 0;
+
+            for (size_t r = 0; r < lora->rank; r++)
+                sum += (double)b[o * lora->rank + r] * (double)a[r * in + i];
+            *value = (float)((double)*value + lora->alpha / (double)lora->rank * sum);
+        }
+    kvsi_free(a);
+    kvsi_free(b);
+}
+
 kvsi_pass *support_pass(const kvs_model *model, size_t tokens, size_t sequences, int training)
 {
     const kvsi_pass_limits limits = {

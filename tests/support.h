@@ -81,6 +81,9 @@ kvs_model_config support_own_config(const kvs_model_config *special, const suppo
  * the seed. */
 kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64_t seed);
 
+/* Adds (alpha / rank) B A to the values of a matrix, in file order, if it has an adapter. */
+void support_merge(float *values, const kvs_model *model, const kvsi_parameter *p);
+
 kvsi_pass *support_pass(const kvs_model *model, size_t tokens, size_t sequences, int training);
 /* Loads and runs the batch; `logits` receives the logits of all rows. */
 void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states, real *logits);

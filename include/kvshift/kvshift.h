@@ -379,8 +379,27 @@ KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *
  * the same bits as those of the model. */
 KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
                                       const kvs_model_config *config, kvs_err *err);
+/** Low-rank adapters for kvs_model_adapt(). */
+typedef struct kvs_adapter_options {
+    size_t size;    /**< set by kvs_adapter_options_init() */
+    size_t rank;    /**< at most the width of the matrices */
+    double alpha;   /**< what the adapters add is multiplied by alpha / rank; 0 = the rank */
+    const char *on; /**< names of matrices with commas between, "q_proj,v_proj"; * and ? make
+                         patterns of whole names; NULL = all linear matrices of all layers */
+    uint64_t seed;  /**< of the initial values of A; B is 0 */
+} kvs_adapter_options;
+
+/** Sets the defaults, rank 8; `size` is sizeof *options. */
+KVS_API void kvs_adapter_options_init(kvs_adapter_options *options, size_t size);
+/** Copies a model and adds low-rank adapters: y = W x becomes W x + alpha / rank * B A x.  They
+ * start without effect, so the logits of the copy have the same bits as those of the model.  A
+ * trainer trains only them and the shift.  kvs_model_save() also writes them in PEFT's layout, and
+ * kvs_convert() merges them into the matrices.  See docs/finetuning.md. */
+KVS_API kvs_status kvs_model_adapt(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
+                                   const kvs_adapter_options *options, kvs_err *err);
 /** Writes config.json and model.safetensors; each file is complete or absent.  The folder must
- * exist.  Collective if weights are sharded over ranks; rank 0 writes. */
+ * exist.  Of a model with adapters it also writes adapter_config.json and
+ * adapter_model.safetensors.  Collective if weights are sharded over ranks; rank 0 writes. */
 KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
 /** Frees a model.  Free its sessions and trainers first. */
 KVS_API void kvs_model_free(kvs_model *model);

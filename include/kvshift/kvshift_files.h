@@ -111,6 +111,14 @@ typedef struct kvs_convert_options {
      * matrix stored in another type.  The library owns the string. */
     void (*notice)(void *user, const char *line);
     void *user; /**< passed to the callbacks */
+    /** The shift of this configuration is added to an input without one, as by
+     * kvs_model_retrofit(); NULL = none. */
+    const kvs_model_config *shift;
+    /** 1 = merge low-rank adapters into the matrices.  The input is a model with adapters, or a
+     * folder that PEFT or kvs_model_save() wrote, with adapter_config.json. */
+    int merge;
+    /** The model that such a folder belongs to; NULL = the one that adapter_config.json names. */
+    const char *base;
 } kvs_convert_options;
 
 /** Sets the defaults; `size` is sizeof *options. */

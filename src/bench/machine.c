@@ -102,7 +102,7 @@ static void backward_input(kvsi_context *c, const bench *b, const kvs_bench_gemm
 
 static void backward_weight(kvsi_context *c, const bench *b, const kvs_bench_gemm *g)
 {
-    c->ops->linear_backward_weight(c, b->w, b->y, b->x, g->tokens, g->rows, g->cols);
+    c->ops->linear_backward_weight(c, b->w, b->y, b->x, g->tokens, g->rows, g->cols, g->rows);
 }
 
 static void fill_product(bench *b, const kvs_bench_gemm *g)

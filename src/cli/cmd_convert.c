@@ -14,8 +14,8 @@ typedef struct convert_settings {
     double dropout;
     uint64_t seed;
     size_t threads;
-    const char *format, *dtype, *tokenizer, *shard_size;
-    int overwrite, quiet;
+    const char *format, *dtype, *tokenizer, *shard_size, *retrofit, *base;
+    int merge, overwrite, quiet;
 } convert_settings;
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -31,6 +31,32 @@ static const char *dtype_at(size_t index)
 {
     return kvs_dtype_name((kvs_dtype)index);
 }
+
+static const char CHANGES[] = "Changes";
+
+static const kvsi_setting change_rows[] = {
+    {.name = "retrofit",
+     .kind = KVSI_SETTING_CHOICE,
+     .offset = FIELD(retrofit),
+     .group = CHANGES,
+     .placeholder = "NAME",
+     .help = "add a shift that starts as the identity to a model without one",
+     .choices = kvsi_retrofit_names,
+     .automatic = "none"},
+    {.name = "merge",
+     .kind = KVSI_SETTING_FLAG,
+     .offset = FIELD(merge),
+     .group = CHANGES,
+     .help = "merge low-rank adapters: IN is a run of 'train --lora', or a folder with the "
+             "adapters alone, as PEFT writes it"},
+    {.name = "base",
+     .kind = KVSI_SETTING_TEXT,
+     .offset = FIELD(base),
+     .group = CHANGES,
+     .placeholder = "MODEL",
+     .help = "the model that such a folder belongs to",
+     .automatic = "the one that adapter_config.json names"},
+};
 
 static const kvsi_setting output_rows[] = {
     {.name = "format",
@@ -115,9 +141,11 @@ static const kvsi_command_options options = {
     .command = "kvshift convert",
     .examples = "  kvshift convert runs/book book.gguf\n"
                 "  kvshift convert runs/book book-q4.gguf --dtype q4_0\n"
-                "  kvshift convert model.gguf folder\n",
-    .common = (const char *const[]){"format", "dtype", "tokenizer", "shard-size", "random",
-                                    "overwrite", "quiet", NULL},
+                "  kvshift convert model.gguf folder\n"
+                "  kvshift convert model shifted --retrofit kv\n"
+                "  kvshift convert runs/adapters merged --merge\n",
+    .common = (const char *const[]){"format", "dtype", "tokenizer", "shard-size", "retrofit",
+                                    "merge", "base", "random", "overwrite", "quiet", NULL},
     .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
                "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
     .notes = "Formats: hf is a folder with config.json and safetensors; for a model with shift it "
@@ -133,6 +161,7 @@ static const kvsi_command_options options = {
             KVSI_OPTION_ROWS(random_rows),
             {.config = &kvsi_model_configs, .offset = FIELD(model), .group = MODEL},
             {.table = &(const kvsi_settings)KVSI_SETTINGS(dropout_row), .group = MODEL},
+            KVSI_OPTION_ROWS(change_rows),
             KVSI_OPTION_ROWS(output_rows),
             {0},
         },
@@ -170,6 +199,11 @@ static kvs_status check_input(const convert_settings *s, const kvsi_parsed_optio
     if (s->preset && parsed->argument_count == 2)
         return kvsi_fail(err, KVS_E_INVALID, "option '--random' takes no model, found '%s'",
                          parsed->arguments[0]);
+    if (s->preset && (s->retrofit || s->merge))
+        return kvsi_fail(err, KVS_E_INVALID, "options '--random' and '--%s' exclude each other",
+                         s->retrofit ? "retrofit" : "merge");
+    if (s->base && !s->merge)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--base' needs '--merge'");
     if (!s->preset && parsed->argument_count == 1)
         return kvsi_fail(err, KVS_E_INVALID,
                          "expected IN and OUT, found only '%s'; see 'kvshift convert --help'",
@@ -191,6 +225,8 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
     out->threads = (int)s->threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
+    out->merge = s->merge;
+    out->base = s->base;
     TRY(kvs_format_parse(&out->format, s->format, err));
     TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
     if (s->shard_size)
@@ -237,12 +273,18 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const convert_settings *s = data;
     char *const *paths = call->parsed->arguments; /* [IN] OUT */
+    kvs_model_config *shift = NULL;
     kvs_convert_options how;
     kvsi_progress progress;
     kvs_status st;
 
-    TRY(check_input(s, call->parsed, err));
-    TRY(make_options(&how, s, err));
+    TRY_OUT(check_input(s, call->parsed, err));
+    TRY_OUT(make_options(&how, s, err));
+    if (s->retrofit) {
+        TRY_OUT(kvs_model_config_create(&shift, NULL, err));
+        TRY_OUT(kvsi_model_set_retrofit(shift, s->retrofit, err));
+    }
+    how.shift = shift;
     how.progress = show_progress;
     how.notice = show_notice;
     how.user = &progress;
@@ -250,6 +292,8 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvsi_progress_start(&progress, s->quiet);
     st = kvs_convert(paths[s->preset ? 0 : 1], s->preset ? NULL : paths[0], &how, err);
     kvsi_progress_end(&progress);
+out:
+    kvs_model_config_free(shift);
     return st;
 }
 

@@ -130,3 +130,13 @@ kvs_status kvsi_model_finish(kvs_model_config *config, double dropout, kvsi_pars
     }
     return KVS_OK;
 }
+
+const char *const kvsi_retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
+
+kvs_status kvsi_model_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err)
+{
+    TRY(kvs_model_config_set(config, "shift", targets, err));
+    TRY(kvs_model_config_set(config, "shift-form", "free", err));
+    TRY(kvs_model_config_set(config, "shift-init", "identity", err));
+    return kvs_model_config_set_number(config, "shift-window", 1, err);
+}

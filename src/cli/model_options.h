@@ -39,4 +39,9 @@ kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
 kvs_status kvsi_model_finish(kvs_model_config *config, double dropout, kvsi_parsed_options *parsed,
                              const kvsi_command_options *command, kvs_err *err);
 
+/* The values of --retrofit, ended by NULL. */
+extern const char *const kvsi_retrofit_names[];
+/* Sets the shift of --retrofit: a window of one token, which starts as the identity. */
+kvs_status kvsi_model_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err);
+
 #endif

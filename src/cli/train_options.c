@@ -10,7 +10,6 @@
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 static const char *const resume_names[] = {"newest", "auto", NULL};
-static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
 static const char *const too_long_names[] = {"cut", "refuse", NULL};
 
 /* Names of groups.  MODEL, IGSM, TRAINING, SAMPLES, BENCHMARKS, RANKS and RUN also contain settings
@@ -109,8 +108,17 @@ static const kvsi_setting run_rows[] = {
      .automatic = "random weights"},
     {CHOICE("retrofit", retrofit, RUN,
             "add a shift that starts as the identity to the model without shift of --init-from",
-            retrofit_names),
+            kvsi_retrofit_names),
      .automatic = "none"},
+    {ROW("lora", KVSI_SETTING_SIZE, lora, RUN, "RANK",
+         "freeze the model of --init-from and train low-rank adapters of its matrices, and the "
+         "shift"),
+     .high = 4096, .automatic = "none"},
+    {REAL("lora-alpha", lora_alpha, RUN, "what adapters add is multiplied by this / RANK"),
+     .high = 1e9, .open_high = 1, .automatic = "as RANK"},
+    {TEXT("lora-on", lora_on, RUN, "NAME,...",
+          "matrices that have adapters, such as q_proj,v_proj or 'layers.0.*'"),
+     .automatic = "all linear matrices of layers"},
     {FLAG("new-tokenizer", new_tokenizer, RUN,
           "train the model of --init-from with the tokenizer of --data although it has another")},
     {SIZE("show", show, RUN, "print this many training sequences of the task and exit; 0 = train"),
@@ -141,33 +149,15 @@ const kvsi_command_options kvsi_train_command = {
         "  kvshift train --resume --out runs/book\n"
         "  kvshift train --init-from model --retrofit kv --data corpora/book --out runs/more\n"
         "  kvshift train --init-from model --retrofit kv --data chats.jsonl --out runs/chats\n"
+        "  kvshift train --init-from model --lora 8 --data chats.jsonl --out runs/adapters\n"
         "  kvshift train --model paper-19b --dry-run\n",
-    .common = (const char *const[]){"model",
-                                    "init-from",
-                                    "retrofit",
-                                    "task",
-                                    "data",
-                                    "shift",
-                                    "layers",
-                                    "dim",
-                                    "heads",
-                                    "vocab",
-                                    "context",
-                                    "steps",
-                                    "epochs",
-                                    "batch",
-                                    "lr",
-                                    "seed",
-                                    "precision",
-                                    "eval-every",
-                                    "checkpoint-every",
-                                    "out",
-                                    "resume",
-                                    "max-time",
-                                    "dry-run",
-                                    "threads",
-                                    "config",
-                                    NULL},
+    .common =
+        (const char *const[]){"model",  "init-from", "retrofit",  "lora",       "task",
+                              "data",   "shift",     "layers",    "dim",        "heads",
+                              "vocab",  "context",   "steps",     "epochs",     "batch",
+                              "lr",     "seed",      "precision", "eval-every", "checkpoint-every",
+                              "out",    "resume",    "max-time",  "dry-run",    "threads",
+                              "config", NULL},
     .purpose = "Trains a model on a synthetic task or on text and evaluates it.  The folder --out "
                "then holds model.safetensors, config.json, train.jsonl (one record per step) and "
                "result.json.",
@@ -297,8 +287,17 @@ static kvs_status set_default(kvsi_train_options *s, kvsi_parsed_options *parsed
     return kvs_train_config_set_number(s->train, name, value, err);
 }
 
+/* The learning rate when a model is trained further: lowest for all weights, highest for the shift
+ * alone. */
+static double fine_tuning_rate(const kvsi_train_options *s)
+{
+    if (kvs_train_config_number(s->train, "only-shift") > 0)
+        return 1e-2;
+    return s->lora > 0 ? 5e-4 : 5e-5;
+}
+
 /* Training a model further on a text file has other defaults: three epochs in small batches, at a
- * low rate that falls, or a high one if only the shift is trained. */
+ * low rate that falls. */
 static kvs_status set_fine_tuning(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     const size_t schedule = kvsi_command_index(&kvsi_train_command, "schedule");
@@ -308,8 +307,7 @@ static kvs_status set_fine_tuning(kvsi_train_options *s, kvsi_parsed_options *pa
     if (!s->init_from || !kvsi_train_is_text_file(s))
         return KVS_OK;
     TRY(set_default(s, parsed, "batch", 16, err));
-    TRY(set_default(s, parsed, "lr",
-                    kvs_train_config_number(s->train, "only-shift") > 0 ? 1e-2 : 5e-5, err));
+    TRY(set_default(s, parsed, "lr", fine_tuning_rate(s), err));
     if (parsed->source[schedule] == KVSI_FROM_DEFAULT) {
         parsed->source[schedule] = KVSI_FROM_OTHERS;
         TRY(kvs_train_config_set(s->train, "schedule", "cosine", err));
@@ -461,14 +459,6 @@ static void mark_model(const kvsi_train_options *s, kvsi_parsed_options *parsed)
     }
 }
 
-kvs_status kvsi_train_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err)
-{
-    TRY(kvs_model_config_set(config, "shift", targets, err));
-    TRY(kvs_model_config_set(config, "shift-form", "free", err));
-    TRY(kvs_model_config_set(config, "shift-init", "identity", err));
-    return kvs_model_config_set_number(config, "shift-window", 1, err);
-}
-
 /* Replaces s->model with the configuration of the model s->init_from, with the shift of
  * --retrofit. */
 static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options *parsed,
@@ -480,7 +470,7 @@ static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options
     TRY_OUT(kvs_model_config_load(&config, s->init_from, err));
     TRY_OUT(kvsi_train_check_agreement(s, parsed, config, err));
     if (s->retrofit)
-        TRY_OUT(kvsi_train_set_retrofit(config, s->retrofit, err));
+        TRY_OUT(kvsi_model_set_retrofit(config, s->retrofit, err));
     kvs_model_config_free(s->model);
     s->model = config;
     return KVS_OK;

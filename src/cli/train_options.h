@@ -22,6 +22,9 @@ typedef struct kvsi_train_options {
     double rank_timeout; /* minutes, 0 = none */
     size_t threads;
     const char *cpu_level, *out, *init_from, *retrofit, *resume;
+    size_t lora;       /* rank of adapters, 0 = none */
+    double lora_alpha; /* 0 = the rank */
+    const char *lora_on;
     double max_time; /* minutes, 0 = no limit */
     size_t show;
     int dry_run, profile, overcommit, new_tokenizer;
@@ -63,9 +66,6 @@ kvs_status kvsi_train_compare(const kvsi_setting *row, const kvsi_train_options 
 /* Marks the values that the setup of the run has changed; `before` has the values before it. */
 void kvsi_train_mark_sources(const kvsi_train_options *s, const kvsi_train_options *before,
                              kvsi_parsed_options *parsed);
-
-/* Sets the shift of --retrofit: a window of one token, which starts as the identity. */
-kvs_status kvsi_train_set_retrofit(kvs_model_config *config, const char *targets, kvs_err *err);
 
 int kvsi_is_model_option(const kvsi_setting *row);
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);

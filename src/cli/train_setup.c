@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
+#include "cli/model_options.h"
 #include "cli/train_folder.h"
 #include "cli/train_records.h"
 
@@ -44,13 +45,31 @@ static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_e
     kvs_status st;
 
     TRY_OUT(kvs_model_config_create(&shift, NULL, err));
-    TRY_OUT(kvsi_train_set_retrofit(shift, targets, err));
+    TRY_OUT(kvsi_model_set_retrofit(shift, targets, err));
     TRY_OUT(kvs_model_retrofit(&shifted, w->rt, w->model, shift, err));
     kvs_model_free(w->model);
     w->model = shifted;
 out:
     kvs_model_config_free(shift);
     return st;
+}
+
+/* Replaces the model by one that has the adapters of --lora.  Their initial values depend on the
+ * seed of the run. */
+static kvs_status adapt_model(kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
+{
+    kvs_adapter_options options;
+    kvs_model *adapted;
+
+    kvs_adapter_options_init(&options, sizeof options);
+    options.rank = s->lora;
+    options.alpha = s->lora_alpha;
+    options.on = s->lora_on;
+    options.seed = kvsi_train_count(s->train, "seed");
+    TRY(kvs_model_adapt(&adapted, w->rt, w->model, &options, err));
+    kvs_model_free(w->model);
+    w->model = adapted;
+    return KVS_OK;
 }
 
 static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
@@ -65,6 +84,8 @@ static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
     TRY_OUT(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
         TRY_OUT(retrofit_model(w, s->retrofit, err));
+    if (s->lora > 0)
+        TRY_OUT(adapt_model(w, s, err));
     kvs_model_config_free(s->model);
     s->model = NULL;
     st = kvs_model_config_copy(&s->model, kvs_model_get_config(w->model), err);
@@ -256,6 +277,24 @@ static kvs_status create_data(kvsi_train_setup *w, kvsi_train_options *s,
     return kvsi_train_is_task(s, "induction") ? KVS_OK : take_vocab(w, s, parsed, err);
 }
 
+static kvs_status check_lora(const kvsi_train_options *s, const kvsi_parsed_options *parsed,
+                             kvs_err *err)
+{
+    if (s->lora == 0 && kvsi_train_is_given_now(parsed, "lora"))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--lora': expected a rank of at least 1, found '0'");
+    if (s->lora > 0 && !s->init_from)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--lora' needs '--init-from'");
+    if (s->lora > 0 && kvs_train_config_number(s->train, "only-shift") > 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "options '--lora' and '--only-shift' exclude each other: adapters are "
+                         "trained together with the shift");
+    if (s->lora == 0 && (s->lora_alpha > 0 || s->lora_on))
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--lora'",
+                         s->lora_on ? "lora-on" : "lora-alpha");
+    return KVS_OK;
+}
+
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
 static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
@@ -275,6 +314,7 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
+    TRY(check_lora(s, parsed, err));
     if (!s->dry_run && s->show == 0 &&
         kvs_comm_rank(w->comm) == 0) /* only rank 0 writes to the folder */
         TRY(kvsi_train_check_out(s, err));

@@ -144,6 +144,20 @@ enum {
     KVSI_RELATIVE_SIZE_MAX = 256
 };
 
+/* Low-rank adapters of linear matrices in layers: y = x W^T becomes
+ *
+ *     y = x W^T + (alpha / rank) (x A^T) B^T,    A: [rank, inputs], B: [outputs, rank]
+ *
+ * W is frozen then.  kvs_model_adapt adds them; they are no settings. */
+enum { KVSI_LORA_NAMES_SIZE = 256, KVSI_LORA_RANK_MAX = 4096 };
+
+typedef struct kvsi_lora_config {
+    size_t rank;                   /* 0 = no adapters */
+    double alpha;                  /* above 0 */
+    char on[KVSI_LORA_NAMES_SIZE]; /* which matrices: names and patterns, with commas between
+                                      (model/adapters.h) */
+} kvsi_lora_config;
+
 /* The public handle kvs_model_config points to this struct. */
 struct kvs_model_config {
     kvsi_body body;
@@ -167,6 +181,7 @@ struct kvs_model_config {
     unsigned filters;     /* KVSI_FILTER_ATTENTION | ..., 0 = none */
     size_t filter_window; /* previous tokens that the filters mix in; 0 = there are none */
     int mlp_factor;       /* the filter of the MLP's output has a learned factor */
+    kvsi_lora_config lora;
 
     kvsi_positions positions;
     double rope_base;       /* theta of the rotary positions */

@@ -250,6 +250,38 @@ static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *e
     return kvsi_convert_to_hf(c, err);
 }
 
+/* Resolves a folder of adapters: the input is the model that they belong to. */
+static kvs_status find_base(kvsi_convert_request *settled, char **base, kvs_err *err)
+{
+    const kvs_convert_options *how = &settled->how;
+
+    if (!how->merge && how->base)
+        return kvsi_fail(err, KVS_E_INVALID, "a base is given, but nothing is merged");
+    if (!settled->in && (how->merge || how->shift))
+        return kvsi_fail(err, KVS_E_INVALID, "random weights have %s",
+                         how->merge ? "no adapters to merge" : "a shift by their configuration");
+    if (!how->merge && settled->in && kvsi_is_adapter(settled->in))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s' has low-rank adapters and no model: 'convert --merge' merges them "
+                         "into their model",
+                         settled->in);
+    if (!how->merge || (!how->base && !kvsi_is_adapter(settled->in)))
+        return KVS_OK;
+    settled->adapter = settled->in;
+    if (!how->base)
+        TRY(kvsi_adapter_base(base, settled->in, err));
+    settled->in = how->base ? how->base : *base;
+    if (!settled->in)
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' does not name its model, expected a base",
+                         settled->adapter);
+    if (*base && !kvsi_file_exists(*base))
+        return kvsi_fail(err, KVS_E_IO,
+                         "'%s' names the model '%s', which is not there; expected a "
+                         "base",
+                         settled->adapter, *base);
+    return KVS_OK;
+}
+
 kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
 {
     const kvs_format format = choose_format(request);
@@ -258,7 +290,8 @@ kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
     kvsi_conversion c = {.request = &settled};
     kvs_status st;
 
-    TRY_OUT(check_options(request, format, err));
+    TRY_OUT(find_base(&settled, &c.base, err));
+    TRY_OUT(check_options(&settled, format, err));
     if (llama2c) {
         settled.how.dtype = KVS_DTYPE_F32;
         settled.how.tokenizer = "none"; /* the input's own tokenizer is left out */
@@ -271,6 +304,7 @@ kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
 out:
     kvs_tokenizer_free(c.tokenizer);
     kvsi_free(c.parent);
+    kvsi_free(c.base);
     kvsi_free(c.chat_template);
     kvsi_convert_source_release(&c.source);
     return st;

@@ -15,6 +15,7 @@ typedef struct kvsi_conversion {
     int keeps_ids; /* the input's ids of special tokens are used: no other tokenizer was given */
     kvsi_token_ids ids;  /* these; empty if not used */
     char *chat_template; /* of the input's tokenizer; NULL = none */
+    char *base;          /* owns the path of the input, if the adapter names it */
 } kvsi_conversion;
 
 /* Sets the default options. */

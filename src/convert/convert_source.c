@@ -21,6 +21,12 @@ static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
     return p->shape[p->rank - 1] % kvsi_dtype_block(dtype) == 0 ? dtype : KVSI_F16;
 }
 
+/* The input's tensor; NULL: it is made. */
+static const kvsi_weights_tensor *in_file(const kvsi_convert_source *s, const kvsi_parameter *p)
+{
+    return s->weights ? kvsi_weights_find(s->weights, p->name) : NULL;
+}
+
 static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
 {
     switch (s->request->how.dtype) {
@@ -33,8 +39,8 @@ static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_paramete
     case KVS_DTYPE_Q4_0:
         return block_dtype(KVSI_Q4_0, p);
     case KVS_DTYPE_KEEP:
-        if (s->weights)
-            return plain_dtype(kvsi_weights_find(s->weights, p->name)->view.dtype);
+        if (in_file(s, p))
+            return plain_dtype(in_file(s, p)->view.dtype);
         break;
     case KVS_DTYPE_F32:
         break;
@@ -67,10 +73,11 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     kvsi_convert_source *s = (kvsi_convert_source *)self; /* for the progress counter */
     const kvsi_parameter *p = &s->layout.list[index];
 
-    if (s->weights)
-        kvsi_weights_read(out, kvsi_weights_find(s->weights, p->name));
+    if (in_file(s, p))
+        kvsi_weights_read(out, in_file(s, p));
     else
         TRY(kvsi_parameter_make(out, p, &s->config, s->request->how.seed, s->threads, err));
+    TRY(kvsi_merge_into(out, &s->merge, p, index, s->threads, err));
     return report(s, index, err);
 }
 
@@ -124,7 +131,25 @@ static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
     TRY(kvsi_weights_open(&s->weights, o->in, err));
     TRY(kvsi_weights_check(s->weights, err));
     s->config = *kvsi_weights_config(s->weights);
-    return KVS_OK;
+    if (s->config.lora.rank > 0 && (!o->how.merge || o->adapter))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s' has low-rank adapters, which no format has: merge them first, with "
+                         "'convert --merge'",
+                         o->in);
+    if (o->how.merge && s->config.lora.rank == 0 && !o->adapter)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' has no adapters to merge, expected a run of 'train --lora' or a "
+                         "folder with adapter_config.json",
+                         o->in);
+    s->config.lora = (kvsi_lora_config){0};
+    return o->how.shift ? kvsi_config_retrofit(&s->config, o->how.shift, err) : KVS_OK;
+}
+
+static kvs_status open_adapters(kvsi_convert_source *s, kvs_err *err)
+{
+    if (s->request->adapter)
+        return kvsi_merge_open(&s->merge, s->request->adapter, &s->layout, err);
+    return s->request->how.merge ? kvsi_merge_own(&s->merge, s->weights, &s->layout, err) : KVS_OK;
 }
 
 kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *request,
@@ -136,6 +161,7 @@ kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_r
     s->threads = request->how.threads > 0 ? request->how.threads : kvsi_threads_available();
     TRY_OUT(open_input(s, err));
     TRY_OUT(kvsi_layout_init(&s->layout, &s->config, err));
+    TRY_OUT(open_adapters(s, err));
     for (size_t i = 0; i < s->layout.count; i++) {
         kvsi_file_tensor tensor;
 
@@ -150,6 +176,7 @@ out:
 
 void kvsi_convert_source_release(kvsi_convert_source *s)
 {
+    kvsi_merge_release(&s->merge);
     kvsi_layout_release(&s->layout);
     kvsi_weights_close(s->weights);
     *s = (kvsi_convert_source){0};

@@ -3,6 +3,7 @@
 #ifndef KVSI_CONVERT_CONVERT_SOURCE_H
 #define KVSI_CONVERT_CONVERT_SOURCE_H
 
+#include "convert/merged.h"
 #include "formats/weights.h"
 #include "model/parameters.h"
 
@@ -10,6 +11,7 @@
 typedef struct kvsi_convert_request {
     const char *in; /* NULL: random weights for how.config */
     const char *out;
+    const char *adapter; /* PEFT's folder, whose adapters are merged into `in`; NULL = none */
     kvs_convert_options how; /* `size` is not used */
 } kvsi_convert_request;
 
@@ -17,6 +19,7 @@ typedef struct kvsi_convert_source {
     kvs_model_config config;
     kvsi_weights *weights; /* NULL: random weights */
     kvsi_layout layout;
+    kvsi_merged merge;
     const kvsi_convert_request *request;
     int threads;
     uint64_t done, all; /* bytes */

@@ -179,6 +179,31 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
     return c;
 }
 
+/* Low-rank adapters are no setting; they have an object of their own in ours.  For a model of a
+ * family it also has the family's config.json, so that the model without the adapters can be written
+ * as that family again. */
+static const char LORA_KEY[] = "lora", LORA_MODEL_KEY[] = "model";
+
+static int set_lora(json_t *object, const kvs_model_config *config)
+{
+    const kvsi_lora_config *lora = &config->lora;
+    kvs_model_config without = *config;
+    const kvsi_family *family = NULL;
+    json_t *adapters, *model;
+    int failed = 0;
+
+    if (lora->rank == 0)
+        return 0;
+    adapters = json_pack("{s:I, s:f, s:s}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha,
+                         "on", lora->on);
+    without.lora.rank = 0;
+    model = kvsi_hf_config_to_family_json(&without, &family);
+    if (family)
+        failed |= json_object_set(adapters, LORA_MODEL_KEY, model);
+    json_decref(model);
+    return failed | json_object_set_new(object, LORA_KEY, adapters);
+}
+
 /* Our object; empty for a plain model.  NULL: no memory. */
 static json_t *own_to_json(const kvs_model_config *config)
 {
@@ -189,6 +214,7 @@ static json_t *own_to_json(const kvs_model_config *config)
     set_plain(&plain, config->body);
     c = without_defaults(config, &plain);
     failed |= set_own_keys(object, &c, &plain);
+    failed |= set_lora(object, config);
     /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
     if (c.body == KVSI_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
         failed |= json_object_set_new(object, "body", json_string(kvsi_body_name(c.body)));
@@ -306,7 +332,8 @@ static json_t *to_this_family(const kvsi_family *family, const kvs_model_config 
         set_plain(&again, config->body);
         finished.shift = again.shift;
     }
-    if (kvs_model_config_finish(&finished, NULL) != KVS_OK || finished.body != family->body)
+    if (kvs_model_config_finish(&finished, NULL) != KVS_OK || finished.body != family->body ||
+        finished.lora.rank > 0)
         return NULL;
     object = family_to_json(family, &finished, NULL);
     if (object && kvsi_hf_config_from_json(&again, object, "config.json", NULL) == KVS_OK &&
@@ -574,6 +601,37 @@ const kvsi_setting *kvsi_hf_setting(const char *name, kvsi_body body)
     return find_own(name, body);
 }
 
+static kvs_status read_lora(kvsi_lora_config *lora, const json_t *object, const char *what,
+                            kvs_err *err)
+{
+    static const char *const keys[] = {"rank", "alpha", "on", "model"};
+    const char *on = NULL, *key;
+    json_t *value;
+
+    TRY(expect_object(object, LORA_KEY, what, err));
+    json_object_foreach((json_t *)object, key, value) {
+        size_t i = 0;
+
+        while (i < sizeof keys / sizeof *keys && strcmp(keys[i], key) != 0)
+            i++;
+        if (i == sizeof keys / sizeof *keys)
+            return refuse_key(key, LORA_KEY, what, err);
+    }
+    TRY(kvsi_json_require(object, "rank", what, err));
+    TRY(kvsi_json_require(object, "alpha", what, err));
+    TRY(kvsi_json_require(object, "on", what, err));
+    TRY(kvsi_json_get_size(&lora->rank, object, "rank", what, err));
+    TRY(kvsi_json_get_real(&lora->alpha, object, "alpha", what, err));
+    TRY(kvsi_json_get_text(&on, object, "on", what, err));
+    if (lora->rank == 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'rank': expected at least 1, found 0", what);
+    if (strlen(on) >= sizeof lora->on)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s': key 'on': expected at most %zu bytes, found %zu",
+                         what, sizeof lora->on - 1, strlen(on));
+    memcpy(lora->on, on, strlen(on) + 1);
+    return KVS_OK;
+}
+
 /* Reads the settings of the object's keys; a key that is not one of ours is refused. */
 static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
 {
@@ -583,6 +641,10 @@ static kvs_status read_own(kvs_model_config *config, json_t *own, const char *wh
     json_object_foreach(own, key, value) {
         const kvsi_setting *found = find_own(key, config->body);
 
+        if (strcmp(key, LORA_KEY) == 0) {
+            TRY(read_lora(&config->lora, value, what, err));
+            continue;
+        }
         if (!found && strcmp(key, "body") != 0) /* which was read first */
             return refuse_key(key, OWN_KEY, what, err);
         if (!found || json_is_null(value))
@@ -678,6 +740,24 @@ static kvs_status check_kind(const json_t *object, const kvsi_family *family, co
     return KVS_OK;
 }
 
+/* Replaces the configuration of a model with adapters by that of its family, if its file has it. */
+static kvs_status take_family(kvs_model_config *config, const json_t *own, const char *what,
+                              kvs_err *err)
+{
+    const json_t *model = json_object_get(json_object_get(own, LORA_KEY), LORA_MODEL_KEY);
+    kvs_model_config of_family;
+
+    if (!model)
+        return KVS_OK;
+    TRY(expect_object(model, LORA_MODEL_KEY, what, err));
+    if (json_object_get(model, OWN_KEY))
+        return refuse_key(OWN_KEY, LORA_MODEL_KEY, what, err);
+    TRY(kvsi_hf_config_from_json(&of_family, model, what, err));
+    of_family.lora = config->lora;
+    *config = of_family;
+    return KVS_OK;
+}
+
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err)
 {
@@ -707,6 +787,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     if (own)
         TRY(check_own_says_something(&config, what, err));
     config.family = own ? NULL : family->type;
+    TRY(take_family(&config, own, what, err));
     *out = config;
     return KVS_OK;
 }

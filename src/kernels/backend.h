@@ -37,7 +37,7 @@ typedef struct kvsi_matrix {
     size_t rows, cols; /* outputs, inputs; whole blocks of the type */
     const void *data;  /* NULL = the identity matrix; only for the head */
     const real *bias;  /* [rows], or NULL */
-    /* Distance between rows of y, if the matrix computes only some of its columns; 0 = rows. */
+    /* Distance between rows of y and d_y, if the matrix computes only some of the columns; 0 = rows. */
     size_t stride;
     /* Head size, if the file stores rotary pairs (2i, 2i + 1) in adjacent rows; y and bias always
      * have the pairs (i, i + head_size / 2).  0 = rows are in y's order. */
@@ -209,7 +209,7 @@ typedef struct kvsi_head {
     int32_t *row_guess; /* [count] out: the most likely token, the lowest id of equals */
     size_t n;
     real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
-    real *d_w; /* += ; gradients are of the SUM of the losses */
+    real *d_w; /* += ; gradients are of the SUM of the losses; NULL = not needed */
     int many;  /* sum as for more than KVSI_FEW_ROWS rows, even if `count` is smaller */
     real cap;  /* a logit becomes cap * tanh(logit / cap); 0 = it stays */
 } kvsi_head;

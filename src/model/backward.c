@@ -76,21 +76,45 @@ static void enter_stream(kvsi_pass *p, const real *x, kvsi_norm_offsets at, real
         k->ops->add(k, p->d_x, p->d_normed, count);
 }
 
-/* Backward through y = x W^T + bias: adds to the gradients of W and bias, writes d_x.  W has one
- * part, because models that are trained have their weights in a block. */
+/* Backward through y += s (x A^T) B^T: adds d_y^T (s x A^T) to the gradient of B and (s d_y B)^T x
+ * to that of A, and s d_y B A to d_x. */
+static void through_adapter(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
+                            const kvsi_adapter *adapter, real *gradients)
+{
+    const kvsi_lora_config *lora = &p->model->config.lora;
+    const kvsi_matrix *a = &adapter->a, *b = &adapter->b;
+    kvsi_context f32 = kvsi_pass_f32_context(p);
+    const kvsi_ops *op = f32.ops;
+
+    d_y += adapter->column;
+    kvsi_pass_adapt(p, x, adapter);
+    op->linear_backward_weight(&f32, kvsi_pass_gradient(p, gradients, adapter->b_offset), d_y,
+                               p->adapted, p->tokens, b->rows, b->cols, kvsi_matrix_stride(b));
+    op->linear_backward_input(&f32, p->d_adapted, d_y, b, p->tokens, 0);
+    op->scale(&f32, p->d_adapted, (real)(lora->alpha / (double)lora->rank), p->tokens * lora->rank);
+    op->linear_backward_weight(&f32, kvsi_pass_gradient(p, gradients, adapter->a_offset),
+                               p->d_adapted, x, p->tokens, a->rows, a->cols, a->rows);
+    op->linear_backward_input(&f32, d_x, p->d_adapted, a, p->tokens, 1);
+}
+
+/* Backward through y = x W^T + bias: adds to the gradients of W, bias and adapters, writes d_x.  W
+ * has one part, because models that are trained have their weights in a block. */
 static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
                            const kvsi_linear *linear, ptrdiff_t weight, ptrdiff_t bias,
                            real *gradients)
 {
     const kvsi_matrix *w = &linear->part[0];
+    real *d_weight = kvsi_pass_gradient(p, gradients, weight);
     kvsi_context *k = &p->context;
 
-    k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, weight), d_y, x, p->tokens,
-                                   w->rows, w->cols);
+    if (d_weight)
+        k->ops->linear_backward_weight(k, d_weight, d_y, x, p->tokens, w->rows, w->cols, w->rows);
     if (bias != KVSI_ABSENT)
         k->ops->linear_backward_bias(k, kvsi_pass_gradient(p, gradients, bias), d_y, p->tokens,
                                      w->rows);
     k->ops->linear_backward_input(k, d_x, d_y, w, p->tokens, 0);
+    for (size_t i = 0; i < linear->adapters; i++)
+        through_adapter(p, d_x, d_y, x, &linear->adapter[i], gradients);
 }
 
 /* d_sum is the gradient of the sum that the branch was added to, here and in the next function. */
@@ -132,16 +156,18 @@ static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (w->relative.parts > 0) {
         const kvsi_matrix *r = &w->relative.part[0];
+        real *d_r = kvsi_pass_gradient(p, gradients, at->relative);
 
-        k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, at->relative),
-                                       p->d_relative, in, p->tokens, r->rows, r->cols);
+        if (d_r)
+            k->ops->linear_backward_weight(k, d_r, p->d_relative, in, p->tokens, r->rows, r->cols,
+                                           r->rows);
         k->ops->linear_backward_input(k, p->d_normed, p->d_relative, r, p->tokens, 1);
     }
     if (gates.rows > 0) {
         const ptrdiff_t offset = kvsi_pass_gates_offset(p, l);
 
         k->ops->linear_backward_weight(&f32, kvsi_pass_gradient(p, gradients, offset), p->d_gates,
-                                       in, p->tokens, gates.rows, gates.cols);
+                                       in, p->tokens, gates.rows, gates.cols, gates.rows);
         k->ops->linear_backward_input(&f32, p->d_normed, p->d_gates, &gates, p->tokens, 1);
     }
     enter_stream(p, m->x, at->attention_in, gradients);
@@ -205,6 +231,7 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
         kvsi_pass_gradients_ready(pass, block);
     }
     kvsi_pass_need_gradients(pass, KVSI_BLOCK_EMBEDDING);
-    backward_embedding(pass, gradients);
+    if (pass->trained_from == 0)
+        backward_embedding(pass, gradients);
     kvsi_pass_gradients_ready(pass, KVSI_BLOCK_EMBEDDING);
 }

@@ -240,6 +240,17 @@ static kvs_status check_layer_norms(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
+static kvs_status check_lora(const kvsi_lora_config *lora, kvs_err *err)
+{
+    if (lora->rank > KVSI_LORA_RANK_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "lora rank is %zu, expected at most %d", lora->rank,
+                         (int)KVSI_LORA_RANK_MAX);
+    if (lora->rank > 0 && !(lora->alpha > 0 && lora->alpha < 1e9))
+        return kvsi_fail(err, KVS_E_INVALID, "lora alpha is %g, expected above 0 to below 1e9",
+                         lora->alpha);
+    return KVS_OK;
+}
+
 enum { DEFAULT_RELATIVE_SIZE = 16 };
 
 static void fill_in(kvs_model_config *c)
@@ -288,6 +299,7 @@ static kvs_status check(const kvs_model_config *config, kvs_err *err)
     TRY(check_body(config, err));
     TRY(check_parts(config, err));
     TRY(check_layer_norms(config, err));
+    TRY(check_lora(&config->lora, err));
     if (config->identity_projections && (config->head_size > 0 || config->sliding_head_size > 0))
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need no head size of their own");
     if (config->identity_projections &&

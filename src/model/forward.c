@@ -14,6 +14,26 @@ static const real *normalise(kvsi_pass *p, const real *x, kvsi_norm_offsets at)
     return p->normed;
 }
 
+void kvsi_pass_adapt(kvsi_pass *pass, const real *x, const kvsi_adapter *adapter)
+{
+    const kvsi_lora_config *lora = &pass->model->config.lora;
+    kvsi_context f32 = kvsi_pass_f32_context(pass);
+
+    f32.ops->linear_forward(&f32, pass->adapted, x, &adapter->a, pass->tokens, NULL);
+    f32.ops->scale(&f32, pass->adapted, (real)(lora->alpha / (double)lora->rank),
+                   pass->tokens * lora->rank);
+}
+
+/* y += (alpha / rank) (x A^T) B^T */
+static void add_adapter(kvsi_pass *p, real *y, const real *x, const kvsi_adapter *adapter)
+{
+    kvsi_context f32 = kvsi_pass_f32_context(p);
+
+    kvsi_pass_adapt(p, x, adapter);
+    y += adapter->column;
+    f32.ops->linear_forward(&f32, y, p->adapted, &adapter->b, p->tokens, y);
+}
+
 /* Each part computes its own columns of y; consecutive parts of one type are one operation. */
 void kvsi_pass_linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w,
                       const real *residual)
@@ -29,6 +49,8 @@ void kvsi_pass_linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w
         if (i == 0 || !chain.part[i - 1].next)
             k->ops->linear_forward(k, y + column, x, &chain.part[i], p->tokens,
                                    residual ? residual + column : NULL);
+    for (size_t i = 0; i < w->adapters; i++)
+        add_adapter(p, y, x, &w->adapter[i]);
 }
 
 /* x[count] *= factor; 0 = 1 */
@@ -246,7 +268,8 @@ static real *head_gradient(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
 
-    if (!gradients || m->layout.head == KVSI_ABSENT)
+    if (!gradients || m->layout.head == KVSI_ABSENT ||
+        !kvsi_pass_gradient(p, gradients, m->layout.head))
         return NULL;
     if (m->config.head != KVSI_HEAD_NORMALISED)
         return kvsi_pass_gradient(p, gradients, m->layout.head);
@@ -292,7 +315,7 @@ static void run_head(kvsi_pass *p, real *gradients)
     w.packed = p->packed_head;
     prepare_head(p);
     k->ops->head_loss(k, &head);
-    if (gradients && m->config.head == KVSI_HEAD_NORMALISED)
+    if (head.d_w && m->config.head == KVSI_HEAD_NORMALISED)
         k->ops->unit_rows_backward(k, kvsi_pass_gradient(p, gradients, m->layout.head),
                                    p->d_unit_head, m->matrices.head.data, m->config.vocab,
                                    m->config.dim);

@@ -30,6 +30,13 @@ static void fill_constant(real *out, size_t count, real value)
         out[i] = value;
 }
 
+/* Uniform from -limit to limit. */
+static void fill_uniform(real *out, size_t count, double limit, kvsi_random *random)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (real)(limit * (2 * kvsi_random_uniform(random) - 1));
+}
+
 /* [rows, cols] with one 1 per row: identity matrices stacked on top of each other. */
 static void fill_identity(real *out, size_t count, size_t cols)
 {
@@ -88,6 +95,12 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
         return;
     case KVSI_FACTOR:
         fill_constant(out, p->count, 1);
+        return;
+    case KVSI_LORA_A: /* as PEFT: Kaiming's uniform values with a = sqrt(5) */
+        fill_uniform(out, p->count, 1 / sqrt((double)p->shape[1]), &random);
+        return;
+    case KVSI_LORA_B: /* the adapter starts without effect */
+        fill_constant(out, p->count, 0);
         return;
     case KVSI_TAPS:
         fill_taps(out, p, config, &random);

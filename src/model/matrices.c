@@ -60,11 +60,26 @@ static void add_part(kvsi_linear *linear, const kvsi_matrix *w)
         linear->part[linear->parts++] = *w;
 }
 
+/* Adds the adapter of tensor number `index`, if it has one; its columns of y start at `column`. */
+static void add_adapter(kvsi_linear *linear, const kvs_model *m, size_t index, size_t column)
+{
+    const kvsi_adapter_tensors *tensors = kvsi_layout_adapter(&m->layout, index);
+
+    if (tensors)
+        linear->adapter[linear->adapters++] = (kvsi_adapter){
+            .a = matrix_at(m, tensors->a),
+            .b = matrix_at(m, tensors->b),
+            .column = column,
+            .a_offset = (ptrdiff_t)m->layout.list[tensors->a].offset,
+            .b_offset = (ptrdiff_t)m->layout.list[tensors->b].offset,
+        };
+}
+
 /* A linear layer of `tensors` consecutive tensors of the layout, from an offset on. */
 static kvsi_linear make_linear(const kvs_model *m, ptrdiff_t offset, size_t tensors, ptrdiff_t bias)
 {
     kvsi_linear linear = {0};
-    size_t first, row = 0;
+    size_t first, row = 0, column = 0;
 
     if (offset == KVSI_ABSENT)
         return linear;
@@ -73,11 +88,15 @@ static kvsi_linear make_linear(const kvs_model *m, ptrdiff_t offset, size_t tens
         const kvsi_matrix w = matrix_at(m, first + i);
 
         add_part(&linear, &w);
+        add_adapter(&linear, m, first + i, column);
+        column += w.rows;
     }
     for (size_t i = 0; i < linear.parts; row += linear.part[i++].rows)
         linear.part[i].bias = bias == KVSI_ABSENT ? NULL : kvsi_model_small(m, bias) + row;
     for (size_t i = 0; i < linear.parts; i++)
         linear.part[i].stride = row;
+    for (size_t i = 0; i < linear.adapters; i++)
+        linear.adapter[i].b.stride = row;
     return linear;
 }
 

@@ -11,11 +11,20 @@
 
 enum { KVSI_LINEAR_PARTS = 3 };
 
+/* Adds factor (x A^T) B^T to some columns of y. */
+typedef struct kvsi_adapter {
+    kvsi_matrix a, b;             /* [rank, inputs]; [columns, rank] with the stride of y */
+    size_t column;                /* the first of y */
+    ptrdiff_t a_offset, b_offset; /* in the block */
+} kvsi_adapter;
+
 /* W of y = x W^T + bias: parts, each of which computes its own columns of y.  Parts that are
  * adjacent in memory and of one type are merged, so a model with a block always has one part. */
 typedef struct kvsi_linear {
     size_t parts;
     kvsi_matrix part[KVSI_LINEAR_PARTS];
+    size_t adapters;
+    kvsi_adapter adapter[KVSI_LINEAR_PARTS];
 } kvsi_linear;
 
 typedef struct kvsi_layer_matrices {

@@ -54,6 +54,11 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 /* Loads a model whose matrices stay in the mapped file, as kvs_model_load does with `mapped`. */
 kvs_status kvsi_model_map(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
 
+/* Adds the shift of `shifted`, which starts as the identity, to the configuration of a model that
+ * has none. */
+kvs_status kvsi_config_retrofit(kvs_model_config *config, const kvs_model_config *shifted,
+                                kvs_err *err);
+
 /* A checksum of all weights, tensor by tensor. */
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
 

@@ -2,12 +2,13 @@
 
 #include "base/memory.h"
 #include "kernels/forms.h"
+#include "model/adapters.h"
 #include "model/layer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 40, OUTSIDE_LAYERS = 7 };
+enum { PER_LAYER_MAX = 40, LINEAR_MAX = 7, OUTSIDE_LAYERS = 7 };
 
 /* ---- the list ---- */
 
@@ -19,6 +20,9 @@ kvsi_group kvsi_group_of(kvsi_role role)
     case KVSI_RELATIVE_TABLE:
     case KVSI_FACTOR:
         return KVSI_GAINS;
+    case KVSI_LORA_A:
+    case KVSI_LORA_B:
+        return KVSI_ADAPTERS;
     case KVSI_TAPS:
     case KVSI_GATE:
     case KVSI_FILTER:
@@ -79,7 +83,7 @@ typedef struct listing {
 static ptrdiff_t add_part(const listing *l, kvsi_role role, size_t a, size_t b, size_t c,
                           const char *folder, const char *part)
 {
-    char prefix[KVSI_NAME_SIZE / 2], name[KVSI_NAME_SIZE];
+    char prefix[36], name[KVSI_NAME_SIZE];
     ptrdiff_t index;
 
     snprintf(prefix, sizeof prefix, l->names->layer, l->layer);
@@ -249,16 +253,44 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
     at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "c_proj.bias");
 }
 
+/* The adapter of tensor number `weight`. */
+static void add_adapter(kvsi_layout *layout, size_t weight, size_t rank)
+{
+    const kvsi_parameter *w = &layout->list[weight];
+    const size_t in = w->shape[w->transposed ? 0 : 1], out = w->shape[w->transposed ? 1 : 0];
+    kvsi_adapter_tensors *adapter = &layout->adapters[layout->adapter_count++];
+    char name[KVSI_NAME_SIZE];
+
+    adapter->weight = weight;
+    kvsi_adapter_name(name, w->name, KVSI_LORA_A);
+    adapter->a = (size_t)add(layout, KVSI_LORA_A, rank, in, 0, name);
+    kvsi_adapter_name(name, w->name, KVSI_LORA_B);
+    adapter->b = (size_t)add(layout, KVSI_LORA_B, out, rank, 0, name);
+    layout->list[adapter->a].layer = layout->list[adapter->b].layer = w->layer;
+}
+
+/* The adapters of the tensors from `first` on. */
+static void list_adapters(kvsi_layout *layout, const kvsi_lora_config *lora, size_t first)
+{
+    const size_t end = layout->count;
+
+    for (size_t i = first; lora->rank > 0 && i < end; i++)
+        if (kvsi_is_adapted(lora->on, &layout->list[i]))
+            add_adapter(layout, i, lora->rank);
+}
+
 static void list_layer(kvsi_layout *layout, const kvs_model_config *c, size_t layer)
 {
     kvsi_layer_offsets *at = &layout->layers[layer];
     const listing l = {layout, c, names_of(c), layer, kvsi_layer_shape_of(c, layer)};
+    const size_t first = layout->count;
 
     memset(at, 0xff, sizeof *at); /* KVSI_ABSENT in every field */
     if (c->body == KVSI_BODY_GPT2)
         list_gpt2_layer(&l, at);
     else
         list_llama_layer(&l, at);
+    list_adapters(layout, &c->lora, first);
 }
 
 /* A norm outside the layers, of the model's kind. */
@@ -341,6 +373,8 @@ static size_t most_parameters(const kvs_model_config *c)
 {
     size_t count = c->layers * PER_LAYER_MAX + OUTSIDE_LAYERS;
 
+    if (c->lora.rank > 0)
+        count += c->layers * 2 * LINEAR_MAX;
     for (size_t l = 0; c->qk_norm == KVSI_QK_NORM_LAYER && l < c->layers; l++)
         count += kvsi_layer_shape_of(c, l).heads + kvsi_layer_shape_of(c, l).kv_heads;
     return count;
@@ -348,10 +382,13 @@ static size_t most_parameters(const kvs_model_config *c)
 
 kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config, kvs_err *err)
 {
+    kvs_status st;
+
     *layout = (kvsi_layout){0};
     layout->list = kvsi_alloc(most_parameters(config), sizeof *layout->list);
     layout->layers = kvsi_alloc(config->layers, sizeof *layout->layers);
-    if (!layout->list || !layout->layers) {
+    layout->adapters = kvsi_alloc(config->layers * LINEAR_MAX, sizeof *layout->adapters);
+    if (!layout->list || !layout->layers || !layout->adapters) {
         kvsi_layout_release(layout);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the layout of %zu layers",
                          config->layers);
@@ -359,13 +396,17 @@ kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config,
     list_all(layout, config);
     place(layout);
     indices_to_offsets(layout, config->layers);
-    return KVS_OK;
+    st = kvsi_adapters_check(layout, &config->lora, err);
+    if (st != KVS_OK)
+        kvsi_layout_release(layout);
+    return st;
 }
 
 void kvsi_layout_release(kvsi_layout *layout)
 {
     kvsi_free(layout->list);
     kvsi_free(layout->layers);
+    kvsi_free(layout->adapters);
     *layout = (kvsi_layout){0};
 }
 
@@ -379,6 +420,14 @@ const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *na
     for (size_t i = 0; i < layout->count; i++)
         if (strcmp(layout->list[i].name, name) == 0)
             return &layout->list[i];
+    return NULL;
+}
+
+const kvsi_adapter_tensors *kvsi_layout_adapter(const kvsi_layout *layout, size_t weight)
+{
+    for (size_t i = 0; i < layout->adapter_count; i++)
+        if (layout->adapters[i].weight == weight)
+            return &layout->adapters[i];
     return NULL;
 }
 

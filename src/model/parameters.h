@@ -1,12 +1,13 @@
 /* model/parameters.h - the offset and the file name of every tensor.
  *
  * All parameters are one block; gradients and the optimizer's moments are blocks of the same
- * layout.  The block has three parts, one per group of the optimizer:
+ * layout.  The block has four parts, one per group of the optimizer:
  *
- *     | matrices and embeddings | norm gains and biases | shift and filter parameters |
+ *     | matrices and embeddings | norm gains and biases | low-rank adapters | shift and filters |
  *
- * Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the
- * shifts of a layer: fused matrices are views. */
+ * Training may leave out the first groups: their tensors are frozen.  Within a part tensors are in
+ * file order.  q, k, v are adjacent, so are gate and up, and the shifts of a layer: fused matrices
+ * are views. */
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 
@@ -15,7 +16,13 @@
 
 enum { KVSI_NAME_SIZE = 96, KVSI_PARAMETER_RANK_MAX = 3 };
 
-typedef enum kvsi_group { KVSI_MATRICES, KVSI_GAINS, KVSI_SHIFTS, KVSI_GROUPS } kvsi_group;
+typedef enum kvsi_group {
+    KVSI_MATRICES,
+    KVSI_GAINS,
+    KVSI_ADAPTERS,
+    KVSI_SHIFTS,
+    KVSI_GROUPS
+} kvsi_group;
 
 /* The purpose of a tensor, which determines its group and its initial values. */
 typedef enum kvsi_role {
@@ -34,6 +41,8 @@ typedef enum kvsi_role {
     KVSI_TAPS,           /* shift parameters that become taps */
     KVSI_GATE,           /* gate weights of the form `data` */
     KVSI_FILTER,         /* taps of a filter, without that of the row itself */
+    KVSI_LORA_A,
+    KVSI_LORA_B,
 } kvsi_role;
 
 kvsi_group kvsi_group_of(kvsi_role role);
@@ -66,12 +75,19 @@ typedef struct kvsi_layer_offsets {
     ptrdiff_t attention_filter, mlp_filter, mlp_factor;
 } kvsi_layer_offsets;
 
+/* The low-rank adapter of a matrix: indices in the list. */
+typedef struct kvsi_adapter_tensors {
+    size_t weight, a, b;
+} kvsi_adapter_tensors;
+
 typedef struct kvsi_layout {
     size_t count;
     kvsi_parameter *list;             /* [count], in file order */
     ptrdiff_t embed, positions, head; /* a tied head is the embedding */
     kvsi_norm_offsets embed_norm, final_norm;
     kvsi_layer_offsets *layers;
+    size_t adapter_count;
+    kvsi_adapter_tensors *adapters;      /* [adapter_count], in the order of their matrices */
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */
 } kvsi_layout;
 
@@ -79,6 +95,8 @@ kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config,
 void kvsi_layout_release(kvsi_layout *layout);
 size_t kvsi_layout_total(const kvsi_layout *layout);
 const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *name);
+/* The adapter of tensor number `weight` of the list; NULL if it has none. */
+const kvsi_adapter_tensors *kvsi_layout_adapter(const kvsi_layout *layout, size_t weight);
 
 /* Its description in files: matrices have the given type, all other tensors are F32. */
 void kvsi_parameter_describe(const kvsi_parameter *p, kvsi_dtype matrices, kvsi_file_tensor *out);

@@ -83,12 +83,14 @@ typedef struct kvsi_pass {
     real *normed;    /* [n, dim] */
     real *hidden;    /* [n, ffn] */
     real *branch;    /* [n, dim] a branch that changes before it is added, if any does */
+    real *adapted;   /* [n, rank] factor x A^T of an adapter; NULL without adapters */
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_relative,
         *d_mixed; /* these to d_out: training only */
     real *d_up, *d_hidden;
     real *d_branch, *d_unit_head; /* like branch and unit_head */
-    real *d_out; /* [n, dim] the gradient of a layer's output, if branches are parallel */
+    real *d_out;     /* [n, dim] the gradient of a layer's output, if branches are parallel */
+    real *d_adapted; /* [n, rank] */
     int32_t *ids, *positions;          /* [n] */
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */
@@ -116,6 +118,8 @@ typedef struct kvsi_pass {
     int (*watch)(void *user, size_t layer, kvsi_watch_point point);
     void *watcher;
     const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
+    /* Parameters before this offset are frozen: the block of gradients starts there. */
+    size_t trained_from;
 
     /* Packed copies of the weights: the matrices of the model with these copies, the copy of the
      * head, and the model->version that those of each block were made from, 0 = none yet.  NULL =
@@ -221,12 +225,14 @@ static inline void kvsi_pass_gradients_ready(const kvsi_pass *pass, size_t block
         pass->hooks->gradients_ready(pass->hooks->user, block);
 }
 
-/* Address of the gradient of the parameter at an offset of the layout. */
+/* Address of the gradient of the parameter at an offset of the layout; NULL if it is frozen. */
 static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, ptrdiff_t offset)
 {
+    if ((size_t)offset < pass->trained_from)
+        return NULL;
     if (pass->hooks && pass->hooks->gradient_at)
         return pass->hooks->gradient_at(pass->hooks->user, (size_t)offset);
-    return gradients + offset;
+    return gradients + ((size_t)offset - pass->trained_from);
 }
 
 /* Returns the output of a layer: the input of the next layer, or `last`. */
@@ -235,7 +241,8 @@ static inline real *kvsi_pass_layer_output(const kvsi_pass *pass, size_t layer)
     return layer + 1 < pass->model->config.layers ? pass->layers[layer + 1].x : pass->last;
 }
 
-/* The context of the products that are float32 in every precision: gates of the shift. */
+/* The context of the products that are float32 in every precision: gates of the shift, and
+ * adapters. */
 static inline kvsi_context kvsi_pass_f32_context(const kvsi_pass *pass)
 {
     kvsi_context c = pass->context;
@@ -244,7 +251,9 @@ static inline kvsi_context kvsi_pass_f32_context(const kvsi_pass *pass)
     return c;
 }
 
-/* Computes y = residual + x W^T + bias for all rows; residual NULL = 0. */
+/* pass->adapted = (alpha / rank) x A^T */
+void kvsi_pass_adapt(kvsi_pass *pass, const real *x, const kvsi_adapter *adapter);
+/* Computes y = residual + x W^T + bias for all rows, with the adapters of W; residual NULL = 0. */
 void kvsi_pass_linear(kvsi_pass *pass, real *y, const real *x, const kvsi_linear *w,
                       const real *residual);
 /* Makes qkv and up of a layer valid from what was kept of them in bfloat16, if it was. */

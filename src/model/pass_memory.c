@@ -160,6 +160,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_up = take(w, n * kvsi_up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
     p->d_branch = take(w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
+    p->d_adapted = take(w, n * c->lora.rank, sizeof(real));
     p->d_out = take(w, c->parallel == KVSI_PARALLEL_NONE ? 0 : n * c->dim, sizeof(real));
     p->d_unit_head = take(w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
@@ -211,6 +212,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
     p->branch = take(&w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
+    p->adapted = take(&w, n * c->lora.rank, sizeof(real));
     p->unit_head = take(&w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)
         lay_out_gradients(p, c, n, &w);

@@ -1,9 +1,11 @@
-/* Saving a model to a folder: config.json and model.safetensors, tensor by tensor. */
+/* Saving a model to a folder: config.json and model.safetensors, tensor by tensor, and
+ * the files of adapters. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/family_tensors.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
+#include "model/adapter_files.h"
 #include "model/model.h"
 
 static void describe(const void *self, size_t index, kvsi_file_tensor *out)
@@ -79,6 +81,8 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     }
     object = kvsi_hf_config_to_family_json(&model->config, &family);
     set_ids(object, model);
+    if (model->config.lora.rank > 0)
+        TRY_OUT(kvsi_adapter_files_write(model, dir, err));
     TRY_OUT(kvsi_family_tensors_init(&tensors, family, model->config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_source(weights, &theirs, err));

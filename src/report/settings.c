@@ -85,6 +85,18 @@ static int add_members(json_t *list, const char *prefix, const json_t *object)
     return failed;
 }
 
+/* A run without adapters has none of these names. */
+static int add_lora(json_t *list, const kvsi_lora_config *lora)
+{
+    int failed = 0;
+
+    if (lora->rank == 0)
+        return 0;
+    failed |= add(list, "", "lora", json_sprintf("%zu", lora->rank));
+    failed |= add(list, "", "lora alpha", json_sprintf("%.9g", lora->alpha));
+    return failed | add(list, "", "lora on", json_string(lora->on));
+}
+
 static int add_front(json_t *list, const kvs_model_config *model)
 {
     char shift[96];
@@ -92,6 +104,7 @@ static int add_front(json_t *list, const kvs_model_config *model)
 
     kvsi_describe_shift(shift, sizeof shift, &model->shift);
     failed |= add(list, "", "shift", json_string(shift));
+    failed |= add_lora(list, &model->lora);
     for (size_t i = 0; i < sizeof front / sizeof *front; i++) {
         const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, front[i]);
         kvsi_text words = {0};
@@ -114,7 +127,7 @@ static int add_model(json_t *list, const json_t *object, kvsi_body body)
     json_object_foreach((json_t *)object, key, value) {
         const kvsi_setting *row = kvsi_hf_setting(key, body);
 
-        if (json_is_object(value))
+        if (json_is_object(value) && strcmp(key, "lora") != 0)
             failed |= add_model(list, value, body);
         else if (row && !IS_AMONG(row->name, front) && strncmp(row->name, "shift", 5) != 0)
             failed |= add(list, "", row->negated ? row->key : row->name, in_words(value));

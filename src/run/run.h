@@ -7,6 +7,7 @@
  *     benchmarks.jsonl    scores on benchmarks, if the run makes any (run/benchmarks.h)
  *     result.json         the final evaluation (run/result.h)
  *     config.json, model.safetensors, and tokenizer.json if there is one: the final model
+ *     adapter_config.json, adapter_model.safetensors: its adapters for PEFT, if it has any
  *     ckpt/               checkpoints (run/checkpoint_files.h)
  *     diverged.json       why a run of an experiment ended early
  *     files of the caller (kvs_run_file)
@@ -46,6 +47,7 @@ typedef struct kvsi_train_job {
 #define KVSI_RUN_RESULT "result.json"
 #define KVSI_RUN_CONFIG "config.json"
 #define KVSI_RUN_MODEL "model.safetensors"
+#define KVSI_RUN_ADAPTERS "adapter_model.safetensors"
 #define KVSI_RUN_TOKENIZER "tokenizer.json"
 #define KVSI_RUN_OLD_MODEL "model.before-resume.safetensors"
 #define KVSI_RUN_CHECKPOINTS "ckpt"

@@ -132,9 +132,10 @@ out:
  * older checkpoint, the model is the only copy of its weights and is renamed instead. */
 static kvs_status retire_model(const char *dir, uint64_t step, kvs_err *err)
 {
-    char *model = NULL, *kept = NULL, *result = NULL;
+    char *model = NULL, *kept = NULL, *result = NULL, *adapters = NULL;
     kvs_status st;
 
+    TRY_OUT(kvsi_run_path(&adapters, dir, KVSI_RUN_ADAPTERS, err));
     TRY_OUT(kvsi_run_path(&model, dir, KVSI_RUN_MODEL, err));
     TRY_OUT(kvsi_run_path(&kept, dir, KVSI_RUN_OLD_MODEL, err));
     TRY_OUT(kvsi_run_path(&result, dir, KVSI_RUN_RESULT, err));
@@ -144,10 +145,13 @@ static kvs_status retire_model(const char *dir, uint64_t step, kvs_err *err)
         st = kvsi_fail_errno(err, "rename", model);
     if (st == KVS_OK && kvsi_file_exists(result) && unlink(result) != 0)
         st = kvsi_fail_errno(err, "remove", result);
+    if (st == KVS_OK && kvsi_file_exists(adapters) && unlink(adapters) != 0)
+        st = kvsi_fail_errno(err, "remove", adapters); /* the model contains them */
 out:
     kvsi_free(model);
     kvsi_free(kept);
     kvsi_free(result);
+    kvsi_free(adapters);
     return st;
 }
 

@@ -7,6 +7,20 @@
 #include "data/data.h"
 #include "model/pass.h"
 
+/* The first group that is trained; later ones are trained too. */
+static inline kvsi_group kvsi_first_trained(const kvs_model_config *model,
+                                            const kvs_train_config *c)
+{
+    return c->only_shift ? KVSI_SHIFTS : model->lora.rank > 0 ? KVSI_ADAPTERS : KVSI_MATRICES;
+}
+
+/* The first parameter that has a gradient and moments.  Where matrices are frozen, gains have them
+ * too, because they are few; their moments stay 0. */
+static inline size_t kvsi_trained_from(const kvsi_shard_layout *layout, kvsi_group first)
+{
+    return first == KVSI_MATRICES ? 0 : layout->small_from;
+}
+
 /* Sequences of a slice (train/reducer.h). */
 static inline size_t kvsi_slice_sequences(const kvs_train_config *c, size_t ranks)
 {

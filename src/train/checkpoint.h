@@ -11,6 +11,7 @@ typedef struct kvsi_training_state {
     kvs_model *model;
     const kvsi_shard_layout *layout;
     int moments_sharded;
+    size_t trained_from; /* parameters before it have no moments */
     real *mean, *square; /* as in train/optimizer.h: backend memory, whole or sharded */
     json_t *run;         /* run/progress.h; borrowed when written, a new reference when read */
     uint64_t step;

@@ -1,6 +1,7 @@
 #include "train/moments.h"
 
 #include "base/memory.h"
+#include "train/optimizer.h"
 
 #include <string.h>
 
@@ -8,6 +9,18 @@ enum { MOMENTS = 2, PART = 1 << 18 }; /* values per broadcast */
 
 static const kvsi_dtype REAL_DTYPE = sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64;
 static const char *const names[MOMENTS] = {"mean", "square"};
+
+/* Values of a moment in the file: of the parameters that have moments, in the layout's order. */
+static size_t count_of(const kvsi_training_state *s)
+{
+    return kvsi_layout_total(&s->model->layout) - s->trained_from;
+}
+
+/* The index of this rank's first moment in the storage of all parameters. */
+static size_t start_of(const kvsi_training_state *s)
+{
+    return kvsi_moment_start(s->layout, s->moments_sharded, s->trained_from);
+}
 
 /* ---- writing: bucket by bucket ---- */
 
@@ -23,7 +36,8 @@ static kvs_status gather_bucket(const writer *w, size_t moment, const kvsi_bucke
     const kvsi_training_state *s = w->state;
     const real *own = (moment == 0 ? s->mean : s->square) +
                       kvsi_bucket_index(s->layout, b, s->moments_sharded,
-                                        kvsi_bucket_stored(s->layout, b, s->moments_sharded).from);
+                                        kvsi_bucket_stored(s->layout, b, s->moments_sharded).from) -
+                      start_of(s);
 
     *values = own;
     if (!s->moments_sharded || b->group != KVSI_MATRICES)
@@ -43,6 +57,8 @@ static kvs_status write_moment(const void *self, size_t index, kvsi_new_file *fi
         const size_t bytes = layout->bucket[b].all.count * sizeof(real);
         const real *values = NULL;
 
+        if (layout->bucket[b].all.from < w->state->trained_from)
+            continue;
         TRY(gather_bucket(w, index, &layout->bucket[b], &values, err));
         if (!file)
             continue;
@@ -57,7 +73,7 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
 {
     const size_t largest = state->layout->largest_bucket;
     const kvsi_context *c = &state->model->context;
-    const size_t count = kvsi_layout_total(&state->model->layout);
+    const size_t count = count_of(state);
     kvsi_file_tensor tensors[MOMENTS];
     writer w = {.state = state,
                 .gathered = c->ops->alloc(c, largest * sizeof *w.gathered),
@@ -83,7 +99,7 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
 kvs_status kvsi_moments_check(const kvsi_safetensors *file, const kvsi_training_state *state,
                               const char *path, kvs_err *err)
 {
-    const size_t count = kvsi_layout_total(&state->model->layout);
+    const size_t count = count_of(state);
 
     for (size_t i = 0; i < MOMENTS; i++) {
         const kvsi_file_tensor *t = kvsi_safetensors_find(file, names[i]);
@@ -98,15 +114,17 @@ kvs_status kvsi_moments_check(const kvsi_safetensors *file, const kvsi_training_
 /* Stores what this rank has of a range of a moment. */
 static void store(const kvsi_training_state *s, real *moment, kvsi_range range, const real *values)
 {
+    const size_t start = start_of(s);
     kvsi_context c = s->model->context;
 
     if (!s->moments_sharded)
-        c.ops->upload(&c, moment + range.from, values, range.count * sizeof *values);
+        c.ops->upload(&c, moment + (range.from - start), values, range.count * sizeof *values);
     for (size_t b = 0; s->moments_sharded && b < s->layout->buckets; b++) {
         const kvsi_overlap own = kvsi_shard_overlap(s->layout, &s->layout->bucket[b], range);
 
         if (own.count > 0)
-            c.ops->upload(&c, moment + own.at, values + own.from, own.count * sizeof *values);
+            c.ops->upload(&c, moment + (own.at - start), values + own.from,
+                          own.count * sizeof *values);
     }
     c.ops->sync(&c);
 }
@@ -114,7 +132,7 @@ static void store(const kvsi_training_state *s, real *moment, kvsi_range range, 
 kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safetensors *file,
                              kvs_err *err)
 {
-    const size_t count = kvsi_layout_total(&state->model->layout);
+    const size_t count = count_of(state);
     real *const moments[MOMENTS] = {state->mean, state->square};
     real *part = kvsi_alloc(PART, sizeof *part);
     kvs_status st = KVS_OK;
@@ -130,7 +148,7 @@ kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safete
             if (bytes)
                 memcpy(part, bytes + at * sizeof *part, n * sizeof *part);
             TRY_OUT(kvsi_comm_broadcast(state->model->comm, part, n * sizeof *part, 0, err));
-            store(state, moments[i], (kvsi_range){at, n}, part);
+            store(state, moments[i], (kvsi_range){state->trained_from + at, n}, part);
         }
     }
 out:

@@ -4,18 +4,27 @@
 
 #include <math.h>
 
-size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard)
+size_t kvsi_moment_start(const kvsi_shard_layout *layout, int sharded, size_t trained_from)
+{
+    return sharded && trained_from > 0 ? layout->matrices : trained_from;
+}
+
+size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard,
+                         size_t trained_from)
 {
     const size_t small = layout->total - layout->matrices;
+    const int sharded = shard != KVSI_SHARD_NONE;
 
-    return shard == KVSI_SHARD_NONE ? layout->small_from + small : layout->total;
+    return (sharded ? layout->matrices : layout->small_from) + small -
+           kvsi_moment_start(layout, sharded, trained_from);
 }
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err)
 {
     const kvsi_context *c = &reducer->context;
     const kvsi_shard_layout *layout = reducer->layout;
-    const size_t bytes = kvsi_moment_count(layout, reducer->config.shard) * sizeof(real);
+    const size_t bytes =
+        kvsi_moment_count(layout, reducer->config.shard, reducer->trained_from) * sizeof(real);
 
     *o = (kvsi_optimizer){
         .reducer = reducer,
@@ -117,6 +126,7 @@ void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, ui
     const kvsi_reducer *r = o->reducer;
     const kvsi_shard_layout *layout = r->layout;
     const int moments_sharded = config->shard != KVSI_SHARD_NONE;
+    const size_t first_moment = kvsi_moment_start(layout, moments_sharded, r->trained_from);
     kvsi_context *c = &o->reducer->context;
     kvsi_adamw h = {
         .beta1 = config->beta1,
@@ -132,10 +142,11 @@ void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, ui
         const group_rates rates = rates_of(config, bucket->group, step);
         const size_t param =
             kvsi_bucket_index(layout, bucket, r->model->shards != NULL, range.from);
-        const size_t moment = kvsi_bucket_index(layout, bucket, moments_sharded, range.from);
+        size_t moment;
 
         if (!kvsi_reducer_trains(r, bucket))
             continue;
+        moment = kvsi_bucket_index(layout, bucket, moments_sharded, range.from) - first_moment;
         h.lr = rates.lr;
         h.decay = rates.decay;
         c->ops->adamw(c, r->model->parameters + param, kvsi_reducer_sum(r, bucket, range.from),

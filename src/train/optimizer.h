@@ -14,8 +14,11 @@ typedef struct kvsi_optimizer {
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err);
 void kvsi_optimizer_release(kvsi_optimizer *o);
-/* Values per moment. */
-size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard);
+/* Values per moment, and the index of the first one in the storage of all parameters
+ * (kvsi_bucket_index): parameters before `trained_from` have none. */
+size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard,
+                         size_t trained_from);
+size_t kvsi_moment_start(const kvsi_shard_layout *layout, int sharded, size_t trained_from);
 
 /* *norm = |mean * g|, g being the gradients that are trained, summed over all ranks.  Sets the
  * factor of the gradients in the update that follows: mean, and clipping to `limit`. */

@@ -8,21 +8,25 @@
 
 #include <math.h>
 
-/* 6 operations per token and matrix weight: 2 forward, 4 backward, except for embeddings, which are
- * looked up; plus attention, which grows with the length.  Norms and taps are not counted. */
-static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout, double length)
+/* 6 operations per token and matrix weight: 2 forward and 4 backward, of which a frozen one needs
+ * 2, except for embeddings, which are looked up; plus attention, which grows with the length.
+ * Norms and taps are not counted. */
+static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout,
+                              kvsi_group first_trained, double length)
 {
-    double weights = 0;
+    double operations = 0;
 
     for (size_t i = 0; i < layout->count; i++) {
         const kvsi_parameter *p = &layout->list[i];
+        const kvsi_group group = kvsi_group_of(p->role);
         const int looked_up = p->role == KVSI_POSITION || (p->role == KVSI_EMBEDDING && !c->tied);
+        const int multiplies =
+            group == KVSI_MATRICES || group == KVSI_ADAPTERS || p->role == KVSI_GATE;
 
-        const int multiplies = kvsi_group_of(p->role) == KVSI_MATRICES || p->role == KVSI_GATE;
-
-        weights += multiplies && !looked_up ? (double)p->count : 0;
+        if (multiplies && !looked_up)
+            operations += (group < first_trained ? 4 : 6) * (double)p->count;
     }
-    return 6 * weights + 6 * (double)(c->layers * c->dim) * length;
+    return operations + 6 * (double)(c->layers * c->dim) * length;
 }
 
 /* ---- one rank ---- */
@@ -57,7 +61,8 @@ static void count_bytes(kvs_plan *out, const planned *m)
     const kvsi_shard_layout *shards = &m->shards;
     const double each = (double)sizeof(real) * (double)(shards->ranks - 1) / (double)shards->ranks;
     const double small = each * (double)(shards->total - shards->matrices);
-    const double matrices = m->train->only_shift ? 0 : each * (double)shards->small_from;
+    const int frozen = kvsi_first_trained(&m->model.config, m->train) != KVSI_MATRICES;
+    const double matrices = frozen ? 0 : each * (double)shards->small_from;
     const double passes = (double)out->passes;
 
     out->gradients_sent = 2 * small + matrices;
@@ -86,6 +91,7 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *data)
     const kvsi_pass_limits limits = kvsi_training_limits(data, train, shards->ranks);
     const size_t all = kvsi_layout_total(&m->model.layout);
     const int sharded = train->shard == KVSI_SHARD_PARAMETERS;
+    const kvsi_group first = kvsi_first_trained(&m->model.config, train);
     const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(shards, &m->model.config, train);
 
     *out = (kvs_plan){
@@ -93,13 +99,16 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *data)
         .parameters = all,
         .weight_bytes = (sharded ? shards->total : all) * sizeof(real),
         .gradient_bytes = kvsi_gradient_bytes(&gradients),
-        .moment_bytes = 2 * kvsi_moment_count(shards, train->shard) * sizeof(real),
+        .moment_bytes = 2 *
+                        kvsi_moment_count(shards, train->shard, kvsi_trained_from(shards, first)) *
+                        sizeof(real),
         .exchange_bytes =
             kvsi_gradient_buffer_bytes(&gradients) + kvsi_all_gather_bytes(shards, train->shard),
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
         .passes = kvsi_passes_of_step(train, shards->ranks),
         .tokens_per_step = data->mean_tokens * (double)train->batch,
-        .flops_per_token = flops_per_token(&m->model.config, &m->model.layout, data->mean_tokens),
+        .flops_per_token =
+            flops_per_token(&m->model.config, &m->model.layout, first, data->mean_tokens),
     };
     out->total_bytes = out->weight_bytes + out->gradient_bytes + out->moment_bytes +
                        out->exchange_bytes + out->pass_bytes;

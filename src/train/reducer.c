@@ -2,26 +2,37 @@
 #include "train/reducer.h"
 
 #include "base/memory.h"
+#include "train/budget.h"
 #include "train/zero/zero.h"
 
 /* ---- one process: one buffer of gradients, in the order of the layout ---- */
+
+static real *buffer_of(const kvsi_reducer *r)
+{
+    return r->trained_from == 0 ? r->matrix_sums : r->small_sums;
+}
+
+static size_t buffer_bytes(const kvsi_reducer *r)
+{
+    return (kvsi_layout_total(&r->model->layout) - r->trained_from) * sizeof(real);
+}
 
 static void begin_step(kvsi_reducer *r)
 {
     kvsi_context *c = &r->context;
 
-    c->ops->zero(c, r->matrix_sums, kvsi_layout_total(&r->model->layout) * sizeof(real));
+    c->ops->zero(c, buffer_of(r), buffer_bytes(r));
 }
 
 static real *begin_pass(kvsi_reducer *r, int backward, size_t slice, int is_last)
 {
     (void)slice, (void)is_last;
-    return backward ? r->matrix_sums : NULL;
+    return backward ? buffer_of(r) : NULL;
 }
 
 static void free_single(kvsi_reducer *r)
 {
-    r->context.ops->release(&r->context, r->matrix_sums);
+    r->context.ops->release(&r->context, buffer_of(r));
     kvsi_reducer_release(r);
     kvsi_free(r);
 }
@@ -36,8 +47,8 @@ static kvs_status create_single(kvsi_reducer **out, kvs_model *model,
                                 const kvs_train_config *config, kvsi_group first_group,
                                 kvs_err *err)
 {
-    const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(real);
     kvsi_reducer *r = kvsi_alloc(1, sizeof *r);
+    real *sums;
     kvs_status st;
 
     *out = NULL;
@@ -45,12 +56,13 @@ static kvs_status create_single(kvsi_reducer **out, kvs_model *model,
         return kvsi_no_memory(err, "gradients");
     TRY_OUT(kvsi_reducer_init(r, model, config, first_group, err));
     r->ops = &single_ops;
-    r->matrix_sums = model->context.ops->alloc(&model->context, bytes);
-    if (!r->matrix_sums) {
-        st = kvsi_no_memory(err, "gradients of %zu MiB", bytes >> 20);
+    sums = model->context.ops->alloc(&model->context, buffer_bytes(r));
+    if (!sums) {
+        st = kvsi_no_memory(err, "gradients of %zu MiB", buffer_bytes(r) >> 20);
         goto out;
     }
-    r->small_sums = r->matrix_sums + r->layout->small_from;
+    r->matrix_sums = r->trained_from == 0 ? sums : NULL;
+    r->small_sums = sums + (r->layout->small_from - r->trained_from);
     *out = r;
     return KVS_OK;
 out:
@@ -108,6 +120,7 @@ kvs_status kvsi_reducer_init(kvsi_reducer *r, kvs_model *model, const kvs_train_
                                    comm->rank, err));
         r->layout = &r->own_layout;
     }
+    r->trained_from = kvsi_trained_from(r->layout, first_group);
     return KVS_OK;
 }
 
@@ -153,6 +166,10 @@ const real *kvsi_reducer_find_sum(const kvsi_reducer *r, size_t offset, size_t *
 
     while (offset >= b->all.from + b->all.count)
         b++;
+    if (offset < r->trained_from) {
+        *count = b->all.from + b->all.count - offset;
+        return NULL;
+    }
     stored = kvsi_bucket_stored(r->layout, b, r->gradients_sharded);
     if (offset >= stored.from && offset < stored.from + stored.count) {
         *count = stored.from + stored.count - offset;

@@ -50,7 +50,9 @@ struct kvsi_reducer {
     kvsi_context context;         /* the model's */
     kvs_train_config config;
     kvsi_group first_group; /* that is trained; later groups are trained too */
-    size_t slices;          /* of this rank */
+    size_t trained_from; /* parameters before it have no gradients: frozen matrices.  Those of gains
+                            are computed in any case, because they are few */
+    size_t slices;       /* of this rank */
 
     /* Buckets, shards and chunks; one rank has all of every bucket. */
     const kvsi_shard_layout *layout;

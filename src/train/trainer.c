@@ -13,8 +13,9 @@
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
  * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
- * Either all parameters are trained, or only the parameters of the shift, which are last in the
- * layout.  In the second case the gradients of the others are computed too, and ignored. */
+ * Either all parameters are trained, or only those at the end of the layout: the shift alone, or
+ * with the adapters of a model that has them.  The matrices of the others are frozen and have
+ * neither gradients nor moments. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -77,14 +78,17 @@ static kvs_data sizes_of_model(const kvs_model *model)
                       .mean_tokens = (double)model->config.context};
 }
 
-/* Sets the first group that is trained; later groups are trained too. */
-static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
-                                const kvs_train_config *config, kvs_err *err)
+static kvs_status check_trained(const kvs_model *model, const kvs_train_config *config,
+                                kvs_err *err)
 {
     const kvsi_layout *layout = &model->layout;
     const kvsi_shift_config *shift = &model->config.shift;
 
-    *first = config->only_shift ? KVSI_SHIFTS : KVSI_MATRICES;
+    if (config->only_shift && model->config.lora.rank > 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "only the shift is to be trained, but the model has adapters of rank %zu, "
+                         "which are trained too",
+                         model->config.lora.rank);
     if (config->only_shift && layout->group_start[KVSI_SHIFTS] == kvsi_layout_total(layout))
         return kvsi_fail(err, KVS_E_INVALID,
                          "only the shift is to be trained, but shift '%s' of form '%s' has nothing "
@@ -108,7 +112,6 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_dat
     kvs_status st = KVS_OK;
     kvs_trainer *t;
     kvsi_pass_limits limits;
-    kvsi_group first_group;
 
     NEED(out);
     *out = NULL;
@@ -124,13 +127,15 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_dat
                        .config = *config};
     TRY_OUT(kvs_train_config_check(config, err));
     TRY_OUT(check_fit(model, &t->sizes, err));
-    TRY_OUT(choose_groups(&first_group, model, config, err));
-    TRY_OUT(kvsi_reducer_create(&t->reducer, model, config, first_group, err));
+    TRY_OUT(check_trained(model, config, err));
+    TRY_OUT(kvsi_reducer_create(&t->reducer, model, config,
+                                kvsi_first_trained(&model->config, config), err));
     t->slices = t->comm->size * t->reducer->slices;
     TRY_OUT(kvsi_batch_buffer_init(&t->batch, &t->sizes, config->batch / t->comm->size, err));
     limits = kvsi_training_limits(&t->sizes, config, t->comm->size);
     TRY_OUT(kvsi_pass_create(&t->pass, model, &limits, err));
     t->pass->hooks = t->reducer->hooks;
+    t->pass->trained_from = t->reducer->trained_from;
     TRY_OUT(kvsi_optimizer_init(&t->optimizer, t->reducer, err));
     t->totals = kvsi_alloc(t->slices, sizeof *t->totals);
     t->statuses = kvsi_alloc(t->comm->size, sizeof *t->statuses);
@@ -513,8 +518,8 @@ kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer
         return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu values, %zu were given", name,
                          p->count, count);
     if (kvsi_group_of(p->role) < t->reducer->first_group)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "tensor '%s' has no gradient: only the shift is trained", name);
+        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no gradient: only %s trained", name,
+                         t->config.only_shift ? "the shift is" : "the adapters and the shift are");
     c = t->model->context;
     for (size_t at = 0; at < count; at += n) {
         const real *sums = kvsi_reducer_find_sum(t->reducer, p->offset + at, &n);
@@ -613,6 +618,7 @@ kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
     return (kvsi_training_state){.model = trainer->model,
                                  .layout = trainer->reducer->layout,
                                  .moments_sharded = trainer->config.shard != KVSI_SHARD_NONE,
+                                 .trained_from = trainer->reducer->trained_from,
                                  .mean = trainer->optimizer.mean,
                                  .square = trainer->optimizer.square,
                                  .step = trainer->step};

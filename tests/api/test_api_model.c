@@ -130,6 +130,38 @@ static void test_retrofit(void **state)
     kvs_model_config_free(config);
 }
 
+static void test_adapt(void **state)
+{
+    kvs_adapter_options options;
+    kvs_model *model, *again;
+
+    (void)state;
+    expect_init(kvs_adapter_options);
+    kvs_adapter_options_init(&options, sizeof options);
+    assert_true(options.size == sizeof options && options.rank == 8 && !options.on);
+    options.rank = 2;
+    expect_needed(out, kvs_model_adapt(NULL, api_runtime, api_model, &options, &err));
+    expect_no_handle(model, KVS_E_INVALID, "rt is NULL",
+                     kvs_model_adapt(&model, NULL, api_model, &options, &err));
+    expect_no_handle(model, KVS_E_INVALID, "model is NULL",
+                     kvs_model_adapt(&model, api_runtime, NULL, &options, &err));
+    options.on = "nothing";
+    expect_no_handle(model, KVS_E_INVALID, "'nothing'",
+                     kvs_model_adapt(&model, api_runtime, api_model, &options, &err));
+    options.on = "q_proj";
+    options.rank = 1 << 20;
+    expect_no_handle(model, KVS_E_INVALID, "lora rank is 1048576",
+                     kvs_model_adapt(&model, api_runtime, api_model, &options, &err));
+    options.rank = 2;
+    expect_ok(kvs_model_adapt(&model, api_runtime, api_model, &options, &err));
+    assert_true(kvs_model_parameters(model) > kvs_model_parameters(api_model));
+    expect_no_handle(again, KVS_E_INVALID, "already has adapters",
+                     kvs_model_adapt(&again, api_runtime, model, NULL, &err));
+    kvs_model_free(model);
+    expect_sizes(kvs_adapter_options, sizeof *o, p->rank = 2,
+                 kvs_model_adapt(&model, api_runtime, api_model, o, &err), kvs_model_free(model));
+}
+
 static void test_properties(void **state)
 {
     const kvs_model_config *config = kvs_model_get_config(api_model);
@@ -230,11 +262,12 @@ static void test_taps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtype),      cmocka_unit_test(test_create),
-        cmocka_unit_test(test_load),       cmocka_unit_test(test_save),
-        cmocka_unit_test(test_mapped),     cmocka_unit_test(test_retrofit),
-        cmocka_unit_test(test_properties), cmocka_unit_test(test_eos),
-        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_taps),
+        cmocka_unit_test(test_dtype),  cmocka_unit_test(test_create),
+        cmocka_unit_test(test_load),   cmocka_unit_test(test_save),
+        cmocka_unit_test(test_mapped), cmocka_unit_test(test_retrofit),
+        cmocka_unit_test(test_adapt),  cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_eos),    cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_taps),
     };
 
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

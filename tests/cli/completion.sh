@@ -22,8 +22,8 @@ done)
 "$KVSHIFT" train --help all >all
 "$KVSHIFT" help train all | cmp - all || fail "'help train all' is not 'train --help all'"
 options() { sed -nE 's/^  (-., )?--([a-z0-9-]+).*/\2/p' "$1" | sort; }
-expected="batch checkpoint-every config context data dim dry-run epochs eval-every heads help init-from layers lr max-time model
-out precision resume retrofit seed shift steps task threads vocab"
+expected="batch checkpoint-every config context data dim dry-run epochs eval-every heads help init-from layers lora lr max-time
+model out precision resume retrofit seed shift steps task threads vocab"
 [[ $(options short | paste -sd ' ') == "$(echo $expected)" ]] || fail "short help: $(options short | paste -sd ' ')"
 [[ $(options all | wc -l) -gt 100 ]] || fail "the full help has $(options all | wc -l) options"
 grep -q "shows all $(($(options all | wc -l) - 1)) options" short || fail "the short help counts wrongly"

@@ -1,14 +1,16 @@
 /* Models of the families that people have, made by transformers: their reference log-probabilities,
- * and the same logits from the mapped file, after saving and after a retrofit.  Others are refused,
- * and so is every key of config.json with a value that it cannot have; no key is ignored.
- * test_gguf_families.c has the same models in GGUF files.
+ * and the same logits from the mapped file, after saving and after a retrofit; training reduces
+ * their loss.  Others are refused, and so is every key of config.json with a value that it cannot
+ * have; no key is ignored.  test_gguf_families.c has the same models in GGUF files.
  *
  * They are in $KVSHIFT_SHARED/data/zoo; without them the tests are skipped. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
 #include "formats/hf.h"
 #include "support.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -301,6 +303,31 @@ static void check_retrofit(kvs_runtime *rt, const kvs_model *model, const char *
     kvs_model_free(shifted);
 }
 
+/* The same without training, by the conversion of files. */
+static void check_converted(kvs_runtime *rt, const kvs_model *model, const char *path,
+                            const char *name)
+{
+    char *dir = support_make_dir(), *out = kvsi_path_join(dir, "shifted");
+    kvs_model_config shift = *kvs_model_get_config(model);
+    kvs_convert_options options;
+    kvs_model *shifted;
+
+    shift.shift.targets = KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V;
+    kvs_convert_options_init(&options, sizeof options);
+    options.tokenizer = "none";
+    options.shift = &shift;
+    if (kvs_convert(out, path, &options, &err) != KVS_OK)
+        fail_msg("%s: %s", name, err.message);
+    shifted = load(rt, out);
+    assert_int_equal(kvs_model_get_config(shifted)->shift.targets, shift.shift.targets);
+    expect_same_logits(model, shifted, name, "after a conversion with a shift");
+    if (kvs_convert(out, path, &options, &err) == KVS_OK || !strstr(err.message, "already"))
+        fail_msg("%s: '%s' is replaced", name, out);
+    kvs_model_free(shifted);
+    kvsi_free(out);
+    support_remove_dir(dir);
+}
+
 static void families_are_written_so_that_others_read_them(void **state)
 {
     kvs_runtime *rt = one_thread();
@@ -316,8 +343,108 @@ static void families_are_written_so_that_others_read_them(void **state)
         model = load(rt, path);
         check_mapped(rt, model, path, folders[f].name);
         check_saved(rt, model, folders[f].written, folders[f].name);
-        if (kvs_model_get_config(model)->shift.targets == 0)
+        if (kvs_model_get_config(model)->shift.targets == 0) {
             check_retrofit(rt, model, folders[f].name);
+            check_converted(rt, model, path, folders[f].name);
+        }
+        kvs_model_free(model);
+        kvsi_free(path);
+    }
+    kvs_runtime_free(rt);
+}
+
+/* ---- training ---- */
+
+enum { STEPS = 20 };
+
+/* What is trained, and how fast. */
+typedef struct way {
+    const char *name;
+    double lr;
+    size_t rank;
+    int only_shift;
+} way;
+
+static const way ways[] = {
+    {"all weights", 2e-3, 0, 0},
+    {"adapters", 1e-2, 8, 0},
+    {"the shift", 3e-2, 0, 1},
+};
+
+/* 20 texts that are the same in every step: the model can learn them. */
+static kvs_data *make_texts(void)
+{
+    static const kvsi_ngram_config ngram = {.alphabet = 8, .pairs = 16, .answers = 8, .seed = 1};
+    kvs_data *data;
+
+    assert_int_equal(kvsi_ngram_create(&data, &ngram, NULL), KVS_OK);
+    return data;
+}
+
+/* Packed rows have no adapters of their own; with the shift the model is no longer of a family with
+ * such rows.  Returns the model to train, which has a shift. */
+static kvs_model *prepare(kvs_runtime *rt, const kvs_model *model, const way *w, const char *name)
+{
+    const kvs_adapter_options options = {.size = sizeof options, .rank = w->rank, .seed = 1};
+    kvs_model_config shift = *kvs_model_get_config(model);
+    kvs_model *shifted, *adapted;
+
+    shift.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    if (kvs_model_retrofit(&shifted, rt, model, &shift, &err) != KVS_OK)
+        fail_msg("%s: %s", name, err.message);
+    if (w->rank == 0)
+        return shifted;
+    if (kvs_model_adapt(&adapted, rt, shifted, &options, &err) != KVS_OK)
+        fail_msg("%s: %s", name, err.message);
+    expect_same_logits(shifted, adapted, name, "with adapters");
+    kvs_model_free(shifted);
+    return adapted;
+}
+
+static void check_training(kvs_runtime *rt, const kvs_model *plain, const way *w, const char *name)
+{
+    kvs_model *model = prepare(rt, plain, w, name);
+    kvs_data *data = make_texts();
+    const kvs_step_record *record;
+    kvs_train_config config;
+    kvs_trainer *trainer;
+    double first = 0;
+
+    kvsi_train_config_init(&config);
+    config.batch = 16;
+    config.warmup = 0;
+    config.weight_decay = 0;
+    config.lr = w->lr;
+    config.only_shift = w->only_shift;
+    if (kvs_trainer_create(&trainer, model, data, &config, &err) != KVS_OK)
+        fail_msg("%s: %s", name, err.message);
+    for (int i = 0; i < STEPS; i++) {
+        assert_int_equal(kvs_trainer_step(&record, trainer, NULL), KVS_OK);
+        first = i == 0 ? record->loss : first;
+    }
+    if (!(record->loss < first))
+        fail_msg("%s, %s: loss %.6f after %d steps, %.6f before", name, w->name, record->loss,
+                 STEPS, first);
+    kvs_trainer_free(trainer);
+    kvs_data_free(data);
+    kvs_model_free(model);
+}
+
+static void every_family_can_be_trained(void **state)
+{
+    kvs_runtime *rt = support_runtime(NULL);
+
+    (void)state;
+    for (size_t f = 0; f < FOLDERS; f++) {
+        kvs_model *model;
+        char *path;
+
+        if (!folders[f].written)
+            continue;
+        path = find(folders[f].name, NULL);
+        model = load(rt, path);
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            check_training(rt, model, &ways[i], folders[f].name);
         kvs_model_free(model);
         kvsi_free(path);
     }
@@ -589,6 +716,7 @@ int main(void)
         cmocka_unit_test(families_have_the_references_of_transformers),
         cmocka_unit_test(other_models_are_refused_by_name),
         cmocka_unit_test(families_are_written_so_that_others_read_them),
+        cmocka_unit_test(every_family_can_be_trained),
         cmocka_unit_test(keys_with_impossible_values_are_refused),
         cmocka_unit_test(no_key_is_ignored),
     };

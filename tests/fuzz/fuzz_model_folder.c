@@ -129,6 +129,8 @@ void fuzz_seeds(void)
          &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .positions = KVSI_POSITIONS_ALIBI,
                              .sliding_window = 2},
          KVSI_BF16);
+    seed("adapters", &(kvs_model_config){.lora = {.rank = 2, .alpha = 1, .on = "q_proj,down_proj"}},
+         KVSI_F32);
     seed_baichuan();
     seed_gpt_neox();
 }

@@ -60,7 +60,7 @@ static void products(run *r, const kvsi_ops *ops, const sizes *s, int extremes)
     ops->linear_forward(&r->c, levels_written(r, "y", s->n * s->rows), x, &w, s->n, NULL);
     ops->linear_backward_input(&r->c, levels_written(r, "d_x", s->n * s->cols), d_y, &w, s->n, 0);
     ops->linear_backward_weight(&r->c, levels_added(r, "d_w", s->rows * s->cols), d_y, x, s->n,
-                                s->rows, s->cols);
+                                s->rows, s->cols, s->rows);
     assert_int_equal(r->count, OUTPUTS);
 }
 

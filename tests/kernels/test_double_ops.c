@@ -86,7 +86,7 @@ static void linear_backward(trial *t)
     const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0, 0, NULL, NULL};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 0);
-    op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
+    op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM, ROWS);
 }
 
 static void residual_forward(trial *t)
@@ -101,7 +101,7 @@ static void residual_backward(trial *t)
     const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0, 0, NULL, NULL};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 1);
-    op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
+    op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM, ROWS);
     op->linear_backward_bias(&t->c, t->d_x[2], t->d_y, N, ROWS);
     memcpy(t->d_x[3], t->d_y,
            N * ROWS * sizeof *t->d_y); /* by definition, so it has no operation */

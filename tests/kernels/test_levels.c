@@ -198,13 +198,17 @@ static void linear(run *r, const void *asked)
                            NULL,           NULL};
     const kvsi_matrix biased = {KVSI_REAL_TYPE, rows, cols, w.data, levels_given(r, rows), 0, 0,
                                 NULL,           NULL};
+    const kvsi_matrix part = {KVSI_REAL_TYPE, rows, cols, w.data, NULL, rows + 3, 0, NULL, NULL};
     const real *x = levels_given(r, n * cols), *residual = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
+    real *sum;
 
     op->linear_forward(&r->c, levels_written(r, "y", n * rows), x, &w, n, NULL);
     op->linear_forward(&r->c, levels_written(r, "y with residual", n * rows), x, &w, n, residual);
     op->linear_forward(&r->c, levels_written(r, "y with bias", n * rows), x, &biased, n, NULL);
     op->linear_forward(&r->c, levels_written(r, "y with both", n * rows), x, &biased, n, residual);
+    sum = levels_added(r, "columns of y, added to themselves", n * (rows + 3));
+    op->linear_forward(&r->c, sum + 2, x, &part, n, sum + 2);
 }
 
 static void linear_backward(run *r, const void *asked)
@@ -213,12 +217,19 @@ static void linear_backward(run *r, const void *asked)
     const size_t n = s->n, rows = s->wide, cols = s->dim;
     const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0, 0,
                            NULL,           NULL};
+    const kvsi_matrix part = {KVSI_REAL_TYPE, rows, cols, w.data, NULL, rows + 3, 0, NULL, NULL};
     const real *x = levels_given(r, n * cols), *d_y = levels_given(r, n * rows);
+    const real *d_wide = levels_given(r, n * (rows + 3));
     const kvsi_ops *op = r->c.ops;
 
+    op->linear_backward_input(&r->c, levels_written(r, "d_x of columns", n * cols), d_wide + 2,
+                              &part, n, 0);
+    op->linear_backward_weight(&r->c, levels_added(r, "d_w of columns", rows * cols), d_wide + 2, x,
+                               n, rows, cols, rows + 3);
     op->linear_backward_input(&r->c, levels_written(r, "d_x", n * cols), d_y, &w, n, 0);
     op->linear_backward_input(&r->c, levels_added(r, "d_x, added", n * cols), d_y, &w, n, 1);
-    op->linear_backward_weight(&r->c, levels_added(r, "d_w", rows * cols), d_y, x, n, rows, cols);
+    op->linear_backward_weight(&r->c, levels_added(r, "d_w", rows * cols), d_y, x, n, rows, cols,
+                               rows);
     op->linear_backward_bias(&r->c, levels_added(r, "d_bias", rows), d_y, n, rows);
 }
 

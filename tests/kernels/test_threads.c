@@ -100,7 +100,7 @@ static void linear(kvsi_context *c, memory *m)
     c->ops->linear_forward(c, take(m, 2 * WIDE), x, &w, 2, NULL); /* a few tokens, as in decoding */
     c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N, 0);
     c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N, 1);
-    c->ops->linear_backward_weight(c, take(m, WIDE * DIM), d_y, x, N, WIDE, DIM);
+    c->ops->linear_backward_weight(c, take(m, WIDE * DIM), d_y, x, N, WIDE, DIM, WIDE);
     c->ops->linear_backward_bias(c, take(m, WIDE), d_y, N, WIDE);
 }
 

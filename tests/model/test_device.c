@@ -154,12 +154,23 @@ typedef struct training {
 #define QKV_DATA SUPPORT_SHIFT(KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V, DATA, 1)
 #define DROPOUT .dropout_attention = 0.1, .dropout_residual = 0.2, .dropout_embedding = 0.1
 
+#define ADAPTERS(names) .lora = {.rank = 2, .alpha = 3, .on = (names)}
+
 static const training trainings[] = {
     {.name = "llama", .special = {KV_SHIFT, .kv_heads = 2}},
     {.name = "recomputed", .special = {QKV_DATA, .kv_heads = 2, DROPOUT}, .recompute = 1},
     {.name = "gpt2", .special = {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1, DROPOUT}},
     {.name = "sliding", .special = {KV_SHIFT, .sliding_window = 5}, .deterministic = 1},
     {.name = "only the shift", .special = {KV_SHIFT, .kv_heads = 2}, .only_shift = 1},
+    {.name = "adapters", .special = {KV_SHIFT, .kv_heads = 2, ADAPTERS("*_proj")}},
+    {.name = "adapters, recomputed",
+     .special = {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1, ADAPTERS("c_attn,c_fc")},
+     .recompute = 1,
+     .deterministic = 1},
+    {.name = "adapters, bf16",
+     .special = {QKV_DATA, .head = KVSI_HEAD_NORMALISED, ADAPTERS("q_proj,down_proj")},
+     .precision = KVSI_PRECISION_BF16,
+     .pack_weights = KVSI_PACK_YES},
     {.name = "normalised head", .special = {KV_SHIFT, .head = KVSI_HEAD_NORMALISED}},
     {.name = "bf16", .special = {QKV_DATA, .kv_heads = 2}, .precision = KVSI_PRECISION_BF16},
     {.name = "bf16, recomputed",

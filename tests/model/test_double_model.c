@@ -33,6 +33,8 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
     .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
 #define GROWTH .score_growth = 0.4, .score_growth_start = 2.5
 
+#define ADAPTERS(names) .lora = {.rank = 3, .alpha = 0.7, .on = (names)}
+
 static const variant variants[] = {
     {"none", {.kv_heads = 4}},
     {"kv", {SHIFT(KV, FREE, 1)}},
@@ -147,6 +149,11 @@ static const variant variants[] = {
      {SHIFT(KV, RESIDUAL, 3), FILTERS(BRANCHES, 3), .mlp_factor = 1, RELATIVE(3, 5), GROWTH,
       SECOND_LAYER_SLIDES, .sliding_head_size = 6, QK_NORM(HEAD), .embedding_norm = 1,
       .score_divisor = KVSI_SCORE_DIVISOR_SIZE}},
+    {"adapters", {SHIFT(KV, FREE, 1), .kv_heads = 2, ADAPTERS("v_proj,o_proj,down_proj")}},
+    {"adapters of all matrices",
+     {SHIFT(QKV, DATA, 1), DROPOUT, SECOND_LAYER_SLIDES, .head_size = 6, .qkv_bias = 1,
+      .norm_place = KVSI_NORM_BOTH, ADAPTERS("*_proj")}},
+    {"adapters of one layer, parallel", {.parallel = KVSI_PARALLEL_OWN, ADAPTERS("layers.1.*")}},
 
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
@@ -157,6 +164,7 @@ static const variant variants[] = {
      {SHIFT(KV, FREE, 1), GPT2, .norm_kind = KVSI_NORM_RMS, .gain_offset = 1,
       .activation = KVSI_ACTIVATION_GELU}},
     {"gpt2 with rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2}},
+    {"gpt2 adapters", {SHIFT(KV, FREE, 1), GPT2, ADAPTERS("c_attn,c_proj,c_fc")}},
     {"gpt2 dropout", {SHIFT(KV, FREE, 1), GPT2, DROPOUT}},
     {"gpt2 bare", {SHIFT(KV, FREE, 1), GPT2, BARE}},
 };

@@ -102,6 +102,7 @@ static void check_opened(const kvs_model *model, const char *name)
     options.out = target;
     options.how.dtype = dtype;
     options.how.overwrite = 1;
+    options.how.merge = model->config.lora.rank > 0; /* no format has adapters */
     if (model->config.body == KVSI_BODY_LLAMA || strcmp(format_name, "hf") == 0) {
         if (kvsi_convert(&options, &err) != KVS_OK)
             fail_msg("%s: %s", name, err.message);

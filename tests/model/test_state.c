@@ -243,6 +243,7 @@ static float *tensor(const kvs_model *model, const char *name)
         return NULL;
     assert_non_null(values = kvsi_alloc(p->count, sizeof *values));
     assert_int_equal(kvs_model_read_tensor(values, p->count, model, name, NULL), KVS_OK);
+    support_merge(values, model, p);
     return values;
 }
 

@@ -249,16 +249,25 @@ static void only_the_shift_is_trained_everywhere(void **state)
     expect_three_alike(given);
 }
 
+static void adapters_are_trained_everywhere(void **state)
+{
+    training_run given = {.config = kinds[0], .train = usual_training()};
+
+    (void)state;
+    given.config.lora = (kvsi_lora_config){.rank = 3, .alpha = 4, .on = "v_proj,*.mlp.*"};
+    expect_three_alike(given);
+    given.train.accumulate = 2;
+    expect_three_alike(given);
+}
+
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
 /* A run that does half of its steps on some ranks and the rest on others has the bits of an
  * uninterrupted run. */
-static void checkpoints_fit_any_number_of_ranks(void **state)
+static void check_moves(training_run given)
 {
-    training_run given = {.config = kinds[1], .train = usual_training()};
     training_run whole;
 
-    (void)state;
     given.train.deterministic = 1;
     whole = run(1, given);
     for (size_t i = 0; i < TRAINING_MOVES; i++) {
@@ -284,6 +293,23 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
         support_remove_dir(dir);
     }
     kvsi_free(whole.end.weights);
+}
+
+static void checkpoints_fit_any_number_of_ranks(void **state)
+{
+    training_run given = {.config = kinds[1], .train = usual_training()};
+
+    (void)state;
+    check_moves(given);
+}
+
+static void checkpoints_of_adapters_do_too(void **state)
+{
+    training_run given = {.config = kinds[0], .train = usual_training()};
+
+    (void)state;
+    given.config.lora = (kvsi_lora_config){.rank = 2, .alpha = 4, .on = "q_proj,up_proj"};
+    check_moves(given);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -463,7 +489,9 @@ int main(void)
         cmocka_unit_test(deterministic_runs_have_the_same_bits),
         cmocka_unit_test(large_layers_go_in_buckets),
         cmocka_unit_test(only_the_shift_is_trained_everywhere),
+        cmocka_unit_test(adapters_are_trained_everywhere),
         cmocka_unit_test(checkpoints_fit_any_number_of_ranks),
+        cmocka_unit_test(checkpoints_of_adapters_do_too),
         cmocka_unit_test(ranks_take_the_memory_that_was_planned),
         cmocka_unit_test(what_cannot_be_shared_is_refused),
         cmocka_unit_test(sharded_models_cannot_be_run),

@@ -238,8 +238,9 @@ static void the_shift_has_its_own_rate_and_decay(void **state)
 
 /* ---- the shift alone ---- */
 
-/* The norm of the mean gradient of the shift parameters on the first batch. */
-static double shift_norm(const kvs_model *model, const kvs_data *task, size_t batch, uint64_t seed)
+/* The norm of the mean gradient, on the first batch, of the parameters from a group on. */
+static double norm_from(kvsi_group group, const kvs_model *model, const kvs_data *task,
+                        size_t batch, uint64_t seed)
 {
     kvsi_batch_buffer buffer;
     support_result result;
@@ -249,41 +250,164 @@ static double shift_norm(const kvs_model *model, const kvs_data *task, size_t ba
     assert_int_equal(kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_DATA, 0, batch, NULL),
                      KVS_OK);
     result = support_train(model, &buffer.view, NULL);
-    for (size_t i = model->layout.group_start[KVSI_SHIFTS]; i < kvsi_layout_total(&model->layout);
-         i++)
+    for (size_t i = model->layout.group_start[group]; i < kvsi_layout_total(&model->layout); i++)
         sum += (double)result.gradients[i] * (double)result.gradients[i];
     support_result_release(&result);
     kvsi_batch_buffer_release(&buffer);
     return sqrt(sum) / (double)batch; /* one target per sequence */
 }
 
-static void the_shift_can_be_trained_alone(void **state)
+static void check_no_gradient(kvs_trainer *trainer, const char *frozen)
 {
-    kvs_train_config config = small_config();
-    kvs_runtime *rt = make_runtime(2);
+    static const size_t starts[] = {0, 3};
+    static const int32_t ids[] = {1, 2, 3}, targets[] = {-1, -1, 4};
+    const kvs_batch batch = {
+        .size = sizeof batch, .sequences = 1, .starts = starts, .ids = ids, .targets = targets};
+    const kvsi_layout *layout = &kvsi_trainer_state(trainer).model->layout;
+    float gradient[1];
+    double loss;
+    kvs_err err;
+
+    assert_int_equal(kvs_trainer_gradients(&loss, trainer, &batch, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_read_gradient(gradient, kvsi_layout_find(layout, frozen)->count,
+                                               trainer, frozen, &err),
+                     KVS_E_INVALID);
+    assert_non_null(strstr(err.message, "has no gradient: only the"));
+}
+
+/* Two steps change all parameters from a group on and no others, with the gradients that they have
+ * when all are trained.  `frozen` is the name of a tensor that has no gradient. */
+static void check_trained_from(kvsi_group group, const kvs_model *model,
+                               const kvs_train_config *given, const char *frozen)
+{
+    kvs_train_config config = *given;
     kvs_data *task = make_task(KVSI_LOSS_ANSWER);
-    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
-    const double norm = shift_norm(model, task, config.batch, config.seed);
+    const double norm = norm_from(group, model, task, config.batch, config.seed);
     const size_t total = kvsi_layout_total(&model->layout);
-    const size_t shifts = model->layout.group_start[KVSI_SHIFTS];
+    const size_t first = model->layout.group_start[group];
     float *before = kvsi_alloc(total, sizeof *before);
     kvs_trainer *trainer;
     kvs_step_record record;
 
-    (void)state;
-    config.only_shift = 1;
     config.decay_all = 1;
     memcpy(before, model->parameters, total * sizeof *before);
-    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, (kvs_model *)model, task, &config, NULL), KVS_OK);
     assert_int_equal(kvsi_trainer_step(trainer, &record, NULL), KVS_OK);
-    assert_true(fabs(record.grad_norm - norm) < 1e-5 * norm);
+    if (!(fabs(record.grad_norm - norm) < 1e-5 * norm))
+        fail_msg("the norm is %.9g, expected %.9g", record.grad_norm, norm);
     assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
-    assert_memory_equal(before, model->parameters, shifts * sizeof *before);
-    for (size_t i = shifts; i < total; i++)
+    assert_memory_equal(before, model->parameters, first * sizeof *before);
+    for (size_t i = first; i < total; i++)
         assert_true(model->parameters[i] != before[i]);
+    check_no_gradient(trainer, frozen);
     kvs_trainer_free(trainer);
     kvsi_free(before);
+    kvs_data_free(task);
+}
+
+static void the_shift_can_be_trained_alone(void **state)
+{
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
+
+    (void)state;
+    config.only_shift = 1;
+    check_trained_from(KVSI_SHIFTS, model, &config, "model.layers.0.mlp.up_proj.weight");
     kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
+/* Values of B that are not 0, so that all adapters have gradients. */
+static kvs_model *make_adapted(kvs_runtime *rt, const char *on)
+{
+    const kvs_adapter_options options = {.size = sizeof options, .rank = 3, .alpha = 4, .on = on};
+    kvs_model *plain = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2), *model;
+
+    assert_int_equal(kvs_model_adapt(&model, rt, plain, &options, NULL), KVS_OK);
+    support_fill(model->parameters + model->layout.group_start[KVSI_ADAPTERS],
+                 model->layout.group_start[KVSI_SHIFTS] - model->layout.group_start[KVSI_ADAPTERS],
+                 3, 0.1);
+    kvs_model_free(plain);
+    return model;
+}
+
+static void adapters_are_trained_with_the_shift(void **state)
+{
+    static const char *const names[] = {NULL, "v_proj,down_proj", "layers.1.self_attn.*"};
+    kvs_runtime *rt = make_runtime(2);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t j = 0; j < 2; j++) {
+            kvs_train_config config = small_config();
+            kvs_model *model = make_adapted(rt, names[i]);
+
+            config.recompute = j == 1;
+            config.accumulate = 1 + j;
+            check_trained_from(KVSI_ADAPTERS, model, &config, "model.norm.weight");
+            kvs_model_free(model);
+        }
+    kvs_runtime_free(rt);
+}
+
+/* Frozen matrices have neither gradients nor moments. */
+static void frozen_matrices_take_no_memory(void **state)
+{
+    kvs_runtime *rt = make_runtime(1);
+    kvs_model *model = make_adapted(rt, "q_proj");
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
+    const kvs_train_config config = small_config();
+    const size_t trained =
+        kvsi_layout_total(&model->layout) - model->layout.group_start[KVSI_GAINS];
+    kvs_trainer *trainer;
+    kvs_plan plan;
+    size_t live;
+
+    (void)state;
+    assert_int_equal(kvs_train_plan(&plan, rt, &model->config, task, &config, NULL), KVS_OK);
+    assert_int_equal(plan.gradient_bytes, trained * sizeof(real));
+    assert_int_equal(plan.moment_bytes, 2 * trained * sizeof(real));
+    live = kvsi_memory_live();
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_in_range(kvsi_memory_live() - live, plan.total_bytes - plan.weight_bytes,
+                    plan.total_bytes - plan.weight_bytes + (1 << 16));
+    kvs_trainer_free(trainer);
+    kvs_data_free(task);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
+/* A run that goes on from a checkpoint has the bits of one that was never stopped. */
+static void adapters_resume_with_the_same_bits(void **state)
+{
+    kvs_runtime *rt = make_runtime(2);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
+    const kvs_train_config config = small_config();
+    kvs_model *whole = make_adapted(rt, NULL), *half = make_adapted(rt, NULL);
+    char *dir = support_make_dir();
+    kvs_trainer *trainer;
+    uint64_t step;
+
+    (void)state;
+    assert_int_equal(kvs_trainer_create(&trainer, whole, task, &config, NULL), KVS_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_save(trainer, dir, 1, NULL), KVS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
+    kvs_trainer_free(trainer);
+    assert_int_equal(kvs_trainer_create(&trainer, half, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_load(&step, trainer, dir, NULL), KVS_OK);
+    assert_int_equal(step, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
+    kvs_trainer_free(trainer);
+    assert_memory_equal(half->parameters, whole->parameters,
+                        kvsi_layout_total(&whole->layout) * sizeof *whole->parameters);
+    support_remove_dir(dir);
+    kvs_model_free(half);
+    kvs_model_free(whole);
     kvs_data_free(task);
     kvs_runtime_free(rt);
 }
@@ -781,6 +905,9 @@ int main(void)
         cmocka_unit_test(decay_reaches_what_it_should),
         cmocka_unit_test(the_shift_has_its_own_rate_and_decay),
         cmocka_unit_test(the_shift_can_be_trained_alone),
+        cmocka_unit_test(adapters_are_trained_with_the_shift),
+        cmocka_unit_test(frozen_matrices_take_no_memory),
+        cmocka_unit_test(adapters_resume_with_the_same_bits),
         cmocka_unit_test(a_shift_without_numbers_cannot_be_trained),
         cmocka_unit_test(dropout_is_for_training_and_asked_for_in_evaluation),
         cmocka_unit_test(accuracy_by_length_is_that_of_those_lengths),

@@ -39,7 +39,7 @@ static gemm backward_product(float *d_x, const float *d_y, const kvsi_matrix *w,
 {
     return (gemm){.c = d_x,
                   .stride = w->cols,
-                  .a = {d_y, w->rows, 1},
+                  .a = {d_y, kvsi_matrix_stride(w), 1},
                   .b = {w->data, w->cols, 1},
                   .m = n,
                   .n = w->cols,
@@ -115,11 +115,11 @@ void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
 }
 
 void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y, const float *x,
-                                   size_t n, size_t rows, size_t cols)
+                                   size_t n, size_t rows, size_t cols, size_t stride)
 {
     const gemm product = {.c = d_w,
                           .stride = cols,
-                          .a = {d_y, 1, rows},
+                          .a = {d_y, 1, stride},
                           .b = {x, cols, 1},
                           .m = rows,
                           .n = cols,

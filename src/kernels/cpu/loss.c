@@ -184,7 +184,8 @@ static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t ro
         return;
     }
     LEVEL(linear_backward_input)(c, d_x, logits, h->w, rows, 0);
-    LEVEL(linear_backward_weight)(c, h->d_w, logits, x, rows, vocab, dim);
+    if (h->d_w)
+        LEVEL(linear_backward_weight)(c, h->d_w, logits, x, rows, vocab, dim, vocab);
     scatter(h->d_x, d_x, h->rows + at, rows, dim);
 }
 

@@ -93,21 +93,21 @@ void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
         for (size_t i = 0; i < w->cols; i++) {
             double sum = add ? (double)d_x[t * w->cols + i] : 0;
             for (size_t o = 0; o < w->rows; o++)
-                sum += kvsi_ref_operand(c, d_y[t * w->rows + o]) *
+                sum += kvsi_ref_operand(c, d_y[t * kvsi_matrix_stride(w) + o]) *
                        kvsi_ref_operand(c, weights[o * w->cols + i]);
             d_x[t * w->cols + i] = (real)sum;
         }
 }
 
 void kvsi_ref_linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, const real *x,
-                                     size_t n, size_t rows, size_t cols)
+                                     size_t n, size_t rows, size_t cols, size_t stride)
 {
     for (size_t o = 0; o < rows; o++)
         for (size_t i = 0; i < cols; i++) {
             double sum = 0;
             for (size_t t = 0; t < n; t++)
                 sum +=
-                    kvsi_ref_operand(c, d_y[t * rows + o]) * kvsi_ref_operand(c, x[t * cols + i]);
+                    kvsi_ref_operand(c, d_y[t * stride + o]) * kvsi_ref_operand(c, x[t * cols + i]);
             d_w[o * cols + i] += (real)sum;
         }
 }

@@ -22,7 +22,9 @@ static void project_backward(kvsi_context *c, const kvsi_head *h, real *d_x, con
         return;
     }
     kvsi_ref_linear_backward_input(c, d_x, d_logits, h->w, 1, 0);
-    kvsi_ref_linear_backward_weight(c, h->d_w, d_logits, x, 1, h->w->rows, h->w->cols);
+    if (h->d_w)
+        kvsi_ref_linear_backward_weight(c, h->d_w, d_logits, x, 1, h->w->rows, h->w->cols,
+                                        h->w->rows);
 }
 
 void kvsi_ref_head_logits(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,

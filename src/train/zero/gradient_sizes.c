@@ -20,13 +20,14 @@ kvsi_gradient_sizes kvsi_gradient_sizes_of(const kvsi_shard_layout *layout,
                                            const kvs_train_config *train)
 {
     const size_t small = layout->total - layout->matrices;
+    const size_t trained_from = kvsi_trained_from(layout, kvsi_first_trained(model, train));
     const int sharded = train->shard >= KVSI_SHARD_GRADIENTS;
     kvsi_gradient_sizes s = {
         .slices = train->deterministic ? KVSI_SLICES / layout->ranks : 1,
-        .slice = sharded ? small : layout->small_from + small,
+        .slice = sharded ? small : layout->small_from + small - trained_from,
     };
 
-    if (sharded) {
+    if (sharded && trained_from == 0) {
         s.shard_sums = train->deterministic ? KVSI_SLICES : 1;
         s.shard = layout->matrices;
         s.slots =

@@ -95,7 +95,8 @@ kvs_status kvsi_reduce_scatter_create(kvsi_reduce_scatter **out, kvsi_collective
         return kvsi_no_memory(err, "gradients of %zu MiB", (size_t)(bytes >> 20));
     }
     r->matrix_sums = r->gradients_sharded ? g->shard_sums[0] : g->slices[0];
-    r->small_sums = g->slices[0] + (r->gradients_sharded ? 0 : r->layout->small_from);
+    r->small_sums =
+        g->slices[0] + (r->gradients_sharded ? 0 : r->layout->small_from - r->trained_from);
     *out = g;
     return KVS_OK;
 }
@@ -279,7 +280,8 @@ void kvsi_reduce_scatter_need(kvsi_reduce_scatter *g, size_t block)
     kvsi_context *c = &g->reducer->context;
     ptrdiff_t free_slot;
 
-    if (!g->reducer->gradients_sharded || find_slot(g, (ptrdiff_t)block) != NONE)
+    if (!g->reducer->gradients_sharded || g->sizes.slots == 0 ||
+        find_slot(g, (ptrdiff_t)block) != NONE)
         return;
     while ((free_slot = find_slot(g, NONE)) == NONE)
         wait_for_oldest(g);
@@ -307,11 +309,8 @@ void kvsi_reduce_scatter_ready(kvsi_reduce_scatter *g, size_t block)
     const ptrdiff_t slot = sharded ? find_slot(g, (ptrdiff_t)block) : NONE;
     const int sends = sharded || (g->is_last && !r->config.deterministic && r->comm->size > 1);
 
-    if (r->first_group != KVSI_MATRICES) { /* matrices are not trained */
-        if (slot != NONE)
-            g->slots[slot].block = NONE;
+    if (r->first_group != KVSI_MATRICES) /* matrices are not trained */
         return;
-    }
     if (slot != NONE)
         g->slots[slot].unsent = layout->first_bucket[block + 1] - layout->first_bucket[block];
     for (size_t b = layout->first_bucket[block]; sends && b < layout->first_bucket[block + 1];
