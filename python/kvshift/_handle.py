@@ -32,10 +32,11 @@ class Handle:
         self._pointer = pointer
         self._children: weakref.WeakSet[Handle] = weakref.WeakSet()
         borrowed = tuple(parent for parent in parents if parent is not None)
-        # The finalizer refers to the parents, so that they cannot be freed before it has run.  At
-        # the exit of the interpreter, finalizers run in the reverse order of their creation.
+        # The finalizer refers to the parents, so that they cannot be freed before it has run.
         self._finalizer = weakref.finalize(self, _free, getattr(library, self._free_function), pointer,
                                            (*borrowed, kept))
+        # At the exit of the interpreter nothing is freed: daemon threads may still be in the library.
+        self._finalizer.atexit = False
         for parent in borrowed:
             parent._children.add(self)
 

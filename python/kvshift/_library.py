@@ -5,6 +5,8 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -176,31 +178,61 @@ def to_path(value: str | os.PathLike[str]) -> bytes:
 
 
 class Callbacks:
-    """Python functions that the library calls.  An exception, also Ctrl-C, is kept, the function
-    returns what stops the call, and :meth:`check` raises the exception once the call has
-    returned."""
+    """Python functions that the library calls.  An exception, also that of Ctrl-C, cannot pass through
+    C: it is kept, the function returns what stops the call, and :meth:`call` raises the exception
+    once the library has returned."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
         self._alive: list[Any] = []
 
     def wrap(self, kind: Any, function: Any, stop: Any = None) -> Any:
+        """The function as a pointer for the library; ``stop`` is the result that ends the call."""
         def guarded(*arguments: Any) -> Any:
-            if self.error is not None:
-                return stop
-            try:
-                return function(*arguments)
-            except BaseException as error:  # also KeyboardInterrupt: it must not pass through C
-                self.error = error
-                return stop
+            if self.error is None:
+                try:
+                    result = function(*arguments)
+                except BaseException as error:
+                    self.error = error
+                else:
+                    return result if self.error is None else stop
+            return stop
 
         pointer = kind(guarded)
         self._alive.append(pointer)
         return pointer
 
-    def call(self, name: str, *arguments: Any) -> None:
-        err = _abi.kvs_err()
-        status = getattr(library, name)(*arguments, ctypes.byref(err))
+    @contextlib.contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """Keeps the exception of the handler of SIGINT.  Python calls that handler when a function that
+        the library calls is entered, before it can catch anything."""
+        handler = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(handler):
+            yield
+            return
+
+        def keep(number: int, frame: Any) -> None:
+            try:
+                handler(number, frame)
+            except BaseException as error:
+                self.error = error
+
+        signal.signal(signal.SIGINT, keep)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def raise_error(self) -> None:
+        """Raises what was kept."""
         if self.error is not None:
-            raise self.error
+            error, self.error = self.error, None
+            raise error
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Calls a function that returns a status and calls back."""
+        err = _abi.kvs_err()
+        with self.interrupts():
+            status = getattr(library, name)(*arguments, ctypes.byref(err))
+        self.raise_error()
         check(status, err)

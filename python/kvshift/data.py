@@ -80,7 +80,7 @@ class Data(Handle):
     def _own_data(self, pointer: Any, kept: Any, *parents: Handle) -> None:
         # The library borrows the arrays and the function: they live until the data is freed.
         self._own(pointer, *parents, kept=kept)
-        self._callbacks = kept if isinstance(kept, Callbacks) else None
+        self._callbacks = kept if isinstance(kept, Callbacks) else Callbacks()
 
     @classmethod
     def _of(cls, pointer: Any, *parents: Handle) -> Data:
@@ -123,12 +123,6 @@ class Data(Handle):
         self._own_data(pointer, callbacks)
         return self
 
-    def _raise_callback_error(self) -> None:
-        """Raises what the caller's function raised in the last call."""
-        if self._callbacks is not None and self._callbacks.error is not None:
-            error, self._callbacks.error = self._callbacks.error, None
-            raise error
-
     def sequence(self, index: int, stream: str = "train", seed: int = 1) -> tuple[np.ndarray[Any, Any], ...]:
         """Sequence ``index`` of a stream: ids, targets (-1 = none) and scored (1 = counts)."""
         if stream not in STREAMS:
@@ -137,10 +131,11 @@ class Data(Handle):
         ids, targets = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         scored = np.empty(n, dtype=np.uint8)
         with self._lock:
-            length = library.kvs_data_sequence(ids_address(ids), ids_address(targets),
-                                               address(scored, ctypes.c_uint8), self._handle, seed, STREAMS[stream],
-                                               index)
-            self._raise_callback_error()
+            with self._callbacks.interrupts():
+                length = library.kvs_data_sequence(ids_address(ids), ids_address(targets),
+                                                   address(scored, ctypes.c_uint8), self._handle, seed,
+                                                   STREAMS[stream], index)
+            self._callbacks.raise_error()
         return ids[:length], targets[:length], scored[:length]
 
     @property

@@ -98,11 +98,10 @@ class Trainer(Handle):
 
     def _call(self, name: str, *arguments: Any) -> None:
         """A call that may read the data, and so call the caller's function."""
-        try:
+        if self.data is None:
             call(name, *arguments)
-        finally:
-            if self.data is not None:
-                self.data._raise_callback_error()
+        else:
+            self.data._callbacks.call(name, *arguments)
 
     def step(self) -> Step:
         """One optimizer step on the next sequences of the data."""
@@ -211,11 +210,11 @@ def train(model: Model, data: Data | Sequences | Batch, out: str | os.PathLike[s
         o.notice = callbacks.wrap(field_type(_abi.kvs_train_options, "notice"),
                                   lambda _user, line: notice(line.decode()) and None)
     result = _abi.kvs_train_result(size=ctypes.sizeof(_abi.kvs_train_result))
-    try:
-        with model._lock:
+    with model._lock:
+        try:
             callbacks.call("kvs_train", ctypes.byref(result), model._handle, source._handle, own._handle,
                            ctypes.byref(o))
-    finally:
-        source._raise_callback_error()
+        finally:
+            source._callbacks.raise_error()
     return TrainResult(result.steps, result.step_at_99 or None, result.tokens, result.seconds,
                        _evaluation(result.final))
