@@ -396,6 +396,8 @@ class Model(Handle):
                        if logprobs else math.nan)
             piece = "" if text is None else text.finish() if is_end else text.add([id])
             stopped = text is not None and text.stopped
+            if stopped and text is not None:
+                piece += text.finish()
             done = index + 1 == max_tokens or is_full
             finish = "eos" if is_end else "stop" if stopped else None
             rest = text.finish() if done and finish is None and text is not None else ""

@@ -1,6 +1,7 @@
 """Text into ids and back."""
 from __future__ import annotations
 
+import codecs
 import ctypes
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -184,12 +185,14 @@ class Detokenizer(Handle):
         call("kvs_detokenizer_create", ctypes.byref(pointer), tokenizer._handle,
              (ctypes.c_char_p * len(texts))(*texts), len(texts))
         self._own(pointer, tokenizer)
+        # Bytes that are not UTF-8 become what they become in the whole text, wherever it is divided.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def _text(self, name: str, *arguments: Any) -> str:
+    def _text(self, name: str, *arguments: Any, final: bool = False) -> str:
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
         with self._lock:
             call(name, ctypes.byref(text), ctypes.byref(size), self._handle, *arguments)
-            return ctypes.string_at(text.value or 0, size.value).decode("utf-8", "replace") if size.value else ""
+            return self._decoder.decode(ctypes.string_at(text.value or 0, size.value), final)
 
     def skip(self, ids: Ids) -> None:
         """Adds ids before the text, such as a prompt."""
@@ -204,7 +207,7 @@ class Detokenizer(Handle):
 
     def finish(self) -> str:
         """Returns the remaining text."""
-        return self._text("kvs_detokenizer_finish")
+        return self._text("kvs_detokenizer_finish", final=True)
 
     @property
     def stopped(self) -> bool:
