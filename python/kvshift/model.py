@@ -441,24 +441,27 @@ class Model(Handle):
         [(logprobs, _)] = self._score([(ids[:1], ids[1:])], 1)
         return np.concatenate([[math.nan], logprobs])
 
-    def loglikelihood_rolling(self, texts: Iterable[Text], batch: int = 1) -> list[float]:
-        """The log-probability of each whole text.  BOS (or EOS) stands before it; a text that is longer
-        than the context is divided into windows as lm-evaluation-harness does."""
+    def loglikelihood_rolling(self, texts: Iterable[Text], batch: int = 1, window: int | None = None) -> list[float]:
+        """The log-probability of each whole text.  BOS (or EOS) stands before it.  A text that is longer
+        than ``window`` tokens (None = the context) is divided into windows as lm-evaluation-harness
+        does."""
+        length = self.context if window is None else window
+        if not 0 < length <= self.context:
+            raise ValueError(f"window is {length}, expected 1 to the context {self.context}")
         windows, owners, texts = [], [], list(texts)
         for i, text in enumerate(texts):
             ids = int_array(self._tokenizer().encode(text, special=False) if isinstance(text, str) else text)
-            for window in self._windows(ids):
-                windows.append(window)
+            for pair in self._windows(ids, length):
+                windows.append(pair)
                 owners.append(i)
         totals = [0.0] * len(texts)
         for (logprobs, _), i in zip(self._score(windows, batch), owners):
             totals[i] += float(sum(logprobs.tolist()))
         return totals
 
-    def _windows(self, ids: Array) -> Iterator[tuple[Array, Array]]:
-        """Contexts and continuations: each continuation has up to `context` tokens, and the model is
-        fed as many before the last of them as fit."""
-        length = self.context
+    def _windows(self, ids: Array, length: int) -> Iterator[tuple[Array, Array]]:
+        """Contexts and continuations: each continuation has up to `length` tokens, and the model is fed
+        as many before the last of them as fit."""
         start = self._start() if len(ids) else 0
         for first in range(0, len(ids), length):
             part = ids[first:first + length]

@@ -201,7 +201,9 @@ class Texts(Case):
         self.assertEqual(float(f"{total:.15g}"), line["sum"])
         [line] = command("generate", "-m", folder / "m", "-p", "Document", "-n", "20", "--json", "--stop", "says")
         found = loaded.generate("Document", 20, stop=["says"])
-        self.assertEqual((found.text, found.ids, found.finish), (line["text"], line["ids"], line["finish"]))
+        self.assertEqual((found.ids, found.finish), (line["ids"], line["finish"]))
+        # Bytes that are not UTF-8 are replaced differently.
+        self.assertEqual(found.text.replace("\ufffd", ""), line["text"].replace("\ufffd", ""))
 
     def test_conversion(self):
         folder = self.folder()
