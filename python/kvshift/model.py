@@ -289,7 +289,7 @@ class Model(Handle):
         tokenizer = self._tokenizer()
         start = tokenizer.eos if tokenizer.bos is None else tokenizer.bos
         if start is None:
-            raise ValueError("the text is empty, and the tokenizer has neither BOS nor EOS to start from")
+            raise ValueError("the tokenizer has neither BOS nor EOS, one of which must stand before the text")
         return start
 
     def encode(self, text: Text) -> Array:
