@@ -109,8 +109,13 @@ class KVShiftLM(TemplateLM):  # type: ignore[misc]
             tokens = int(how.get("max_gen_toks", self.max_gen_toks))
             ids = self.tok_encode(context)[-max(1, self.length - tokens):] or [self.prefix_token_id]
             temperature = float(how.get("temperature", 0)) if how.get("do_sample") else 0.0
-            text = self.model.generate(ids, tokens, stop=[stop for stop in stops if stop], temperature=temperature,
-                                       top_p=float(how.get("top_p", 1)), top_k=int(how.get("top_k", 0))).text
+            stops = [stop for stop in stops if stop]
+            made = self.model.generate(ids, tokens, stop=stops, temperature=temperature,
+                                       top_p=float(how.get("top_p", 1)), top_k=int(how.get("top_k", 0)))
+            # The harness decodes the new tokens alone, which can lack a space at the start.
+            text = self.tok_decode(made.ids)
+            for stop in stops:
+                text = text.split(stop)[0]
             self.cache_hook.add_partial("generate_until", request.args, text)
             found.append(text)
         return found

@@ -30,7 +30,8 @@ class Step:
     eval_loss: float
     eval_accuracy: float
     shift: dict[str, tuple[float, float]]
-    """Sum of a head's taps and tap of the current token, as means over all heads; keys k, v, q."""
+    """Sum of a head's taps and tap of the current token, as means over all heads; keys k, v, q.  Only
+    :func:`train` has them, on some steps; :meth:`Model.taps` has them at any time."""
     tokens: int
     seconds: float
 

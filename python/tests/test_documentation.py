@@ -1,6 +1,8 @@
 """The examples in docstrings and in docs/python.md run."""
+import contextlib
 import doctest
 import importlib
+import io
 import os
 import pathlib
 import pkgutil
@@ -44,7 +46,8 @@ class Documents(Case):
         self.addCleanup(os.chdir, before)
         names = {}
         for program in programs:
-            exec(compile(program, "docs/python.md", "exec"), names)
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(program, "docs/python.md", "exec"), names)
 
 
 if __name__ == "__main__":
