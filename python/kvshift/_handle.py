@@ -38,7 +38,8 @@ class Handle:
         # At the exit of the interpreter nothing is freed: daemon threads may still be in the library.
         self._finalizer.atexit = False
         for parent in borrowed:
-            parent._children.add(self)
+            with parent._lock:
+                parent._children.add(self)
 
     @property
     def _handle(self) -> Any:

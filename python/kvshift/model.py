@@ -523,21 +523,22 @@ class Model(Handle):
     def _score_batch(self, runner: Any, requests: Sequence[tuple[Array, Array]], chosen: Sequence[int],
                      found: list[Any]) -> None:
         with contextlib.ExitStack() as closing:
-            feeds = (_abi.kvs_feed * len(chosen))()
-            alive = []
-            for feed, i in zip(feeds, chosen):
+            rows = []
+            for i in chosen:
                 context, continuation = requests[i]
                 ids = np.concatenate([context, continuation[:-1]])
                 targets = np.full(len(ids), -1, dtype=np.int32)
                 targets[len(context) - 1:] = continuation
                 logprobs, best = np.zeros(len(ids)), np.zeros(len(ids), dtype=np.int32)
-                session = closing.enter_context(Session(self, len(ids)))
-                alive.append((ids, targets))
-                feed.size, feed.session, feed.count = ctypes.sizeof(feed), session._handle, len(ids)
-                feed.ids, feed.targets = ids_address(ids), ids_address(targets)
-                feed.logprobs, feed.best = address(logprobs, ctypes.c_double), ids_address(best)
+                rows.append((closing.enter_context(Session(self, len(ids))), ids, targets, logprobs, best))
                 found[i] = logprobs[len(context) - 1:], best[len(context) - 1:]
-            call("kvs_runner_feed", runner, feeds, len(chosen))
+            for first in range(0, max(len(row[1]) for row in rows), SLICE):
+                part = slice(first, first + SLICE)
+                feeds = [options(_abi.kvs_feed, session=session._handle, count=len(ids[part]),
+                                 ids=ids_address(ids[part]), targets=ids_address(targets[part]),
+                                 logprobs=address(logprobs[part], ctypes.c_double), best=ids_address(best[part]))
+                         for session, ids, targets, logprobs, best in rows if len(ids) > first]
+                call("kvs_runner_feed", runner, (_abi.kvs_feed * len(feeds))(*feeds), len(feeds))
 
     # ---- inside ----
 

@@ -208,6 +208,7 @@ print(found == [work(i) for i in range(12)])
         self.interrupt(setup + "m.session().feed([1] * 100000)")
         self.interrupt(setup + "m.generate([1], 90000, ignore_eos=True)")
         self.interrupt(setup + "m.loglikelihood([([1] * 500, [2] * 500)] * 10000)")
+        self.interrupt(setup + "m.loglikelihood([([1] * 500, [2] * 5000)] * 2000, batch=4)")
         self.interrupt(setup + "for step in kvshift.Trainer(m, [[1] * 64], steps=10**6, batch=8): pass")
 
     def test_an_interrupted_run_can_be_resumed(self):

@@ -9,10 +9,6 @@
  * Threads wait in teams.  A region takes a team that nobody uses, or makes one, and gives it back,
  * so several threads of the program can be in regions at once.  A region inside a region runs on
  * its thread alone.  The child of a fork starts with no teams. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* for sched_getaffinity() */
-#endif
-
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,7 +51,7 @@ static _Thread_local place here;
 static void enter_loop(bool up, number start, number end, number step, number chunk)
 {
     const number distance = up ? end - start : start - end, size = up ? step : 0 - step;
-    const bool is_empty = (long long)distance <= 0;
+    const bool is_empty = (long long)distance <= 0 || size == 0;
 
     here.start = start;
     here.step = step;
