@@ -109,7 +109,8 @@ class KVShiftLM(TemplateLM):  # type: ignore[misc]
             tokens = int(how.get("max_gen_toks", self.max_gen_toks))
             ids = self.tok_encode(context)[-max(1, self.length - tokens):] or [self.prefix_token_id]
             temperature = float(how.get("temperature", 0)) if how.get("do_sample") else 0.0
-            stops = [stop for stop in stops if stop]
+            # A model may also spell the text of the token that ends a text.
+            stops = [stop for stop in [*stops, self.tok_decode([self.eot_token_id])] if stop]
             made = self.model.generate(ids, tokens, stop=stops, temperature=temperature,
                                        top_p=float(how.get("top_p", 1)), top_k=int(how.get("top_k", 0)))
             # The harness decodes the new tokens alone, which can lack a space at the start.

@@ -47,9 +47,13 @@ def _lines(path: pathlib.Path, needed: bool = False) -> list[dict[str, Any]]:
 def read_run(folder: str | os.PathLike[str]) -> Run:
     """Reads a run folder, also while the run continues.
 
-    >>> run = kvshift.read_run("runs/book")                        # doctest: +SKIP
-    >>> run.steps["loss"][-1], run.settings["model"]["dim"]        # doctest: +SKIP
-    (3.31, 128)
+    >>> import kvshift, tempfile
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> model = kvshift.Model.create(vocab=12, dim=16, layers=1, context=16)
+    >>> _ = kvshift.train(model, [[1, 2, 3, 4]], folder, steps=2, batch=1)
+    >>> run = kvshift.read_run(folder)
+    >>> run.steps["step"].tolist(), run.settings["model"]["hidden_size"], run.result["steps"]
+    ([1, 2], 16, 2)
     """
     place = pathlib.Path(folder)
     log = place / "train.jsonl"
