@@ -28,7 +28,7 @@ typedef struct kvs_tokenizer_training {
                        default */
     const char *const *special; /**< special tokens, which come first in the vocabulary */
     size_t specials;            /**< number of special tokens */
-    const char *field;     /**< .jsonl: the key of a document's text in each line; NULL = "text" */
+    const char *field;          /**< .jsonl, .json: the key of a document's text; NULL = "text" */
     const char *separator; /**< text: the string between documents; NULL = "<|endoftext|>", "" = the
                                 file is one document */
     int threads;           /**< 0 = every core */
@@ -176,10 +176,10 @@ KVS_API kvs_status kvs_chat_render(char **text, size_t *size,
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/** Reads the documents of a text, .jsonl or .zst file one by one. */
+/** Reads the documents of a text, .jsonl or .json file, plain or as .gz or .zst, one by one. */
 typedef struct kvs_documents kvs_documents;
 
-/** Opens a file.  In .jsonl, `field` is the key of a document's text in each line (NULL = "text").
+/** Opens a file.  In .jsonl and .json, `field` is the key of a document's text (NULL = "text").
  * In a text, `separator` is the string between documents (NULL = "<|endoftext|>", "" = the file is
  * one document). */
 KVS_API kvs_status kvs_documents_open(kvs_documents **out, const char *path, const char *field,
@@ -217,7 +217,7 @@ typedef struct kvs_corpus_progress {
 /** Options of kvs_corpus_build(). */
 typedef struct kvs_corpus_build_options {
     size_t size;           /**< set by kvs_corpus_build_options_init() */
-    const char *field;     /**< .jsonl: the key of a document's text in each line; NULL = "text" */
+    const char *field;     /**< .jsonl, .json: the key of a document's text; NULL = "text" */
     const char *separator; /**< text: the string between documents; NULL = "<|endoftext|>", "" = the
                                 file is one document */
     kvs_eos eos;           /**< at the end of each document */
@@ -237,8 +237,8 @@ typedef struct kvs_corpus_build_options {
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_corpus_build_options_init(kvs_corpus_build_options *options, size_t size);
 /** Builds a corpus: the folder `dir` with the tokens of both splits, corpus.json and the tokenizer
- * (a path for kvs_tokenizer_load()).  Text, .jsonl and .zst files are read twice, as streams.  The
- * folder is complete or absent.  See docs/data.md. */
+ * (a path for kvs_tokenizer_load()).  `files` are read twice, as streams; a folder among them
+ * stands for the texts in it.  The corpus is complete or absent.  See docs/data.md. */
 KVS_API kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t count,
                                     const char *tokenizer, const kvs_corpus_build_options *options,
                                     kvs_err *err);
@@ -344,8 +344,8 @@ typedef enum kvs_record_kind {
     KVS_RECORD_MESSAGES /**< {"messages": [{"role": ..., "content": ...}, ...]} */
 } kvs_record_kind;
 
-/** Finds the kind of a file, .jsonl or text, also as .zst, from its first record. `field` is the
- * key of a document's text, NULL = "text". */
+/** Finds the kind of a file from its first record. `field` is the key of a document's text, NULL =
+ * "text". */
 KVS_API kvs_status kvs_records_detect(kvs_record_kind *out, const char *path, const char *field,
                                       kvs_err *err);
 

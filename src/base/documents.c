@@ -10,58 +10,76 @@
 
 enum {
     BLOCK = 1 << 16,
-    VALUES_MAX = 1 << 20, /* of a line of JSON */
+    VALUES_MAX = 1 << 20, /* of an object of JSON */
 };
+
+typedef enum kind { TEXT, LINES, ARRAY } kind;
 
 struct kvsi_documents {
     const char *path, *field, *separator;
     kvsi_source *source;
-    int lines; /* .jsonl */
+    kind kind;
     int ended; /* the source is at its end */
-    size_t line_limit;
+    size_t object_limit;
 
     char *buffer; /* read but not yet returned: from `begin` to `end` */
     size_t begin, end, capacity;
     size_t searched; /* bytes from `begin` on in which no separator or line end starts */
 
-    uint64_t line;   /* .jsonl: number of the last line read */
-    json_t *value;   /* .jsonl: the line whose text is being returned */
-    size_t handed;   /* bytes of the current document returned so far */
+    uint64_t line; /* LINES: number of the last line read; ARRAY: of the line of the last object */
+    json_t *value; /* LINES, ARRAY: the object whose text is being returned */
+    size_t handed; /* bytes of the current document returned so far */
+    uint64_t passed; /* ARRAY: line ends before the buffered text */
+    int in_array;    /* ARRAY: its bracket was read */
+    int array_ended;
     int after_break; /* text: a line end that belongs to the separator may follow */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Whether the name is NAME.ending or NAME.ending.zst. */
-static int has_kind(const char *path, const char *ending)
+/* Whether the name is NAME.ending, or that of a compressed file. */
+static int has_ending(const char *path, const char *ending)
 {
-    char compressed[16];
+    static const char *const compressions[] = {"", ".zst", ".gz"};
+    char whole[16];
 
-    snprintf(compressed, sizeof compressed, "%s.zst", ending);
-    return kvsi_ends_with(path, ending) || kvsi_ends_with(path, compressed);
+    for (size_t i = 0; i < sizeof compressions / sizeof *compressions; i++) {
+        snprintf(whole, sizeof whole, "%s%s", ending, compressions[i]);
+        if (kvsi_ends_with(path, whole))
+            return 1;
+    }
+    return 0;
+}
+
+static kind kind_of(const char *path)
+{
+    return has_ending(path, ".jsonl") ? LINES : has_ending(path, ".json") ? ARRAY : TEXT;
+}
+
+int kvsi_documents_is_text(const char *name)
+{
+    static const char *const endings[] = {".txt", ".md", ".jsonl", ".json"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (has_ending(name, endings[i]))
+            return 1;
+    return 0;
 }
 
 kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
                                const char *separator, kvs_err *err)
 {
-    const int lines = has_kind(path, ".jsonl");
-    kvsi_documents *documents;
+    kvsi_documents *documents = kvsi_alloc(1, sizeof *documents);
     kvs_status st;
 
     *out = NULL;
-    if (has_kind(path, ".json"))
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' is one JSON value: expected JSON lines, one object per line, as "
-                         ".jsonl, or text",
-                         path);
-    documents = kvsi_alloc(1, sizeof *documents);
     if (!documents)
         return kvsi_no_memory(err, "'%s'", path);
     *documents = (kvsi_documents){.path = path,
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
-                                  .lines = lines,
-                                  .line_limit = KVSI_LINE_BYTES};
+                                  .kind = kind_of(path),
+                                  .object_limit = KVSI_LINE_BYTES};
     TRY_OUT(kvsi_source_open(&documents->source, path, err));
     *out = documents;
     documents = NULL;
@@ -243,7 +261,14 @@ static kvs_status next_text(kvsi_documents *d, kvsi_document_piece *piece, kvs_e
     return KVS_OK;
 }
 
-/* ---- .jsonl ---------------------------------------------------------------------------------- */
+/* ---- lines of a .jsonl ----------------------------------------------------------------------- */
+
+static const char bom[] = "\xef\xbb\xbf";
+
+static int starts_with_bom(const char *text, size_t size)
+{
+    return size >= sizeof bom - 1 && memcmp(text, bom, sizeof bom - 1) == 0;
+}
 
 static int is_blank(const char *text, size_t size)
 {
@@ -254,11 +279,11 @@ static int is_blank(const char *text, size_t size)
     return i == size;
 }
 
-static kvs_status check_line(const kvsi_documents *d, size_t size, kvs_err *err)
+static kvs_status check_size(const kvsi_documents *d, uint64_t line, size_t size, kvs_err *err)
 {
-    if (size > d->line_limit)
+    if (size > d->object_limit)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %zu bytes", d->path,
-                         (unsigned long long)d->line + 1, d->line_limit);
+                         (unsigned long long)line, d->object_limit);
     return KVS_OK;
 }
 
@@ -269,80 +294,195 @@ static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, 
     const char *end;
 
     while (!(end = find(d, "\n")) && !d->ended) {
-        TRY(check_line(d, held(d), err));
+        TRY(check_size(d, d->line + 1, held(d), err));
         TRY(read_more(d, err));
     }
     *line = text_of(d);
     *size = end ? (size_t)(end - *line) : held(d);
-    TRY(check_line(d, *size, err));
+    TRY(check_size(d, d->line + 1, *size, err));
     *found = end || *size > 0;
     d->line += (uint64_t)*found;
     take(d, *size + (end != NULL));
+    if (d->line == 1 && starts_with_bom(*line, *size)) {
+        *line += sizeof bom - 1;
+        *size -= sizeof bom - 1;
+    }
     return KVS_OK;
 }
 
+/* The next line that is not blank. */
+static kvs_status next_full_line(kvsi_documents *d, const char **line, size_t *size, int *found,
+                                 kvs_err *err)
+{
+    do
+        TRY(next_line(d, line, size, found, err));
+    while (*found && is_blank(*line, *size));
+    return KVS_OK;
+}
+
+/* ---- objects of a .json ---------------------------------------------------------------------- */
+
+/* Returns the next character that is not white space without taking it; 0 = the end of the file. */
+static kvs_status peek(kvsi_documents *d, char *next, kvs_err *err)
+{
+    *next = 0;
+    for (;;) {
+        while (held(d) > 0 && is_space(*text_of(d))) {
+            d->passed += *text_of(d) == '\n';
+            take(d, 1);
+        }
+        if (held(d) > 0)
+            *next = *text_of(d);
+        if (held(d) > 0 || d->ended)
+            return KVS_OK;
+        TRY(read_more(d, err));
+    }
+}
+
+static kvs_status not_an_array(const kvsi_documents *d, const char *expected, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_FORMAT,
+                     "'%s' line %llu: expected %s; a .json file is an array of objects", d->path,
+                     (unsigned long long)d->passed + 1, expected);
+}
+
+/* Takes the bracket at the start. */
+static kvs_status enter_array(kvsi_documents *d, kvs_err *err)
+{
+    char next;
+
+    while (held(d) < sizeof bom - 1 && !d->ended)
+        TRY(read_more(d, err));
+    if (starts_with_bom(text_of(d), held(d)))
+        take(d, sizeof bom - 1);
+    TRY(peek(d, &next, err));
+    if (next != '[')
+        return not_an_array(d, "'['", err);
+    take(d, 1);
+    d->in_array = 1;
+    return KVS_OK;
+}
+
+/* Takes what is before the next object: a comma, unless it is the first, or the end of the array,
+ * which must be that of the file. */
+static kvs_status enter_object(kvsi_documents *d, int *found, kvs_err *err)
+{
+    const int first = !d->in_array;
+    char next;
+
+    if (first)
+        TRY(enter_array(d, err));
+    TRY(peek(d, &next, err));
+    if (next == ']' && !d->array_ended) {
+        d->array_ended = 1;
+        take(d, 1);
+        TRY(peek(d, &next, err));
+    }
+    if (d->array_ended && next != 0)
+        return not_an_array(d, "nothing after the array", err);
+    *found = !d->array_ended;
+    if (d->array_ended)
+        return KVS_OK;
+    if (!first && next != ',')
+        return not_an_array(d, "',' or ']'", err);
+    if (!first) {
+        take(d, 1);
+        TRY(peek(d, &next, err));
+    }
+    return next == '{' ? KVS_OK : not_an_array(d, "an object", err);
+}
+
+/* The next object, from its first to its last brace. */
+static kvs_status next_element(kvsi_documents *d, const char **object, size_t *size, int *found,
+                               kvs_err *err)
+{
+    size_t at = 0, depth = 0;
+    int inside = 0; /* a string */
+
+    TRY(enter_object(d, found, err));
+    if (!*found)
+        return KVS_OK;
+    d->line = d->passed + 1;
+    do {
+        char c;
+
+        TRY(check_size(d, d->line, at, err));
+        while (at + 1 >= held(d) && !d->ended) /* a backslash takes two */
+            TRY(read_more(d, err));
+        if (at >= held(d))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: an object without an end", d->path,
+                             (unsigned long long)d->line);
+        c = text_of(d)[at++];
+        d->passed += c == '\n';
+        if (c == '"')
+            inside = !inside;
+        else if (inside)
+            at += c == '\\';
+        else if (c == '{' || c == '[')
+            depth++;
+        else if (c == '}' || c == ']')
+            depth--;
+    } while (depth > 0);
+    *object = text_of(d);
+    *size = at;
+    take(d, at);
+    return KVS_OK;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
 /* Returns the number of separators of values outside strings, which bounds the memory of a parsed
- * line: a value of two bytes takes some hundred. */
-static size_t count_values(const char *line, size_t size)
+ * object: a value of two bytes takes some hundred. */
+static size_t count_values(const char *text, size_t size)
 {
     size_t count = 0;
     int inside = 0;
 
     for (size_t i = 0; i < size; i++) {
-        if (inside && line[i] == '\\')
+        if (inside && text[i] == '\\')
             i++;
-        else if (line[i] == '"')
+        else if (text[i] == '"')
             inside = !inside;
         else if (!inside)
-            count += line[i] == ',' || line[i] == '[' || line[i] == '{';
+            count += text[i] == ',' || text[i] == '[' || text[i] == '{';
     }
     return count;
 }
 
-/* A byte-order mark at the start of the file is skipped. */
-static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, kvs_err *err)
+static kvs_status parse(kvsi_documents *d, const char *text, size_t size, kvs_err *err)
 {
-    static const char bom[] = "\xef\xbb\xbf";
-    const unsigned long long number = d->line;
-    const size_t skipped =
-        number == 1 && size >= sizeof bom - 1 && memcmp(line, bom, sizeof bom - 1) == 0
-            ? sizeof bom - 1
-            : 0;
+    const unsigned long long line = d->line;
     json_error_t error = {0};
     kvs_status st;
 
-    if (count_values(line, size) > VALUES_MAX)
+    if (count_values(text, size) > VALUES_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %d JSON values", d->path,
-                         number, VALUES_MAX);
-    d->value = kvsi_json_load(line + skipped, size - skipped,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+                         line, VALUES_MAX);
+    d->value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     d->handed = 0;
-    st = kvsi_json_check("a line of JSON", err);
+    st = kvsi_json_check("an object of JSON", err);
     if (st != KVS_OK)
         return st;
     if (!d->value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: malformed JSON at byte %d: %s",
-                         d->path, number, error.position, error.text);
+                         d->path, line, error.position, error.text);
     if (!json_is_object(d->value))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: expected a JSON object", d->path,
-                         number);
+                         line);
     return KVS_OK;
 }
 
-/* Parses lines until one is not blank; *found = 0 at the end of the file. */
+/* Parses the next object; *found = 0 if there is none. */
 static kvs_status next_value(kvsi_documents *d, int *found, kvs_err *err)
 {
-    const char *line = NULL;
+    const char *text = NULL;
     size_t size = 0;
 
     json_decref(d->value);
     d->value = NULL;
-    do
-        TRY(next_line(d, &line, &size, found, err));
-    while (*found && is_blank(line, size));
-    if (*found)
-        TRY(parse_line(d, line, size, err));
-    return KVS_OK;
+    TRY(d->kind == LINES ? next_full_line(d, &text, &size, found, err)
+                         : next_element(d, &text, &size, found, err));
+    return *found ? parse(d, text, size, err) : KVS_OK;
 }
 
 static kvs_status check_field(const kvsi_documents *d, kvs_err *err)
@@ -379,7 +519,7 @@ static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int 
     return KVS_OK;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* Pieces of .txt files without empty documents. */
 static kvs_status next_full_text(kvsi_documents *d, kvsi_document_piece *piece, int *found,
@@ -400,7 +540,7 @@ kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *p
 {
     kvs_status st;
 
-    if (!documents->lines)
+    if (documents->kind == TEXT)
         return next_full_text(documents, piece, found, err);
     do
         st = next_field(documents, piece, found, err);
@@ -408,16 +548,14 @@ kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *p
     return st;
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
-
-int kvsi_documents_has_lines(const kvsi_documents *documents)
+int kvsi_documents_has_objects(const kvsi_documents *documents)
 {
-    return documents->lines;
+    return documents->kind != TEXT;
 }
 
-void kvsi_documents_limit_lines(kvsi_documents *documents, size_t bytes)
+void kvsi_documents_limit_objects(kvsi_documents *documents, size_t bytes)
 {
-    documents->line_limit = bytes;
+    documents->object_limit = bytes;
 }
 
 kvs_status kvsi_documents_next_object(kvsi_documents *documents, json_t **object, kvs_err *err)

@@ -10,9 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <zstd.h>
 
 enum { BLOCK = 1 << 17 }; /* bytes per read */
+
+typedef enum compression { PLAIN, ZSTD, GZIP } compression;
 
 struct kvsi_source {
     const char *path;
@@ -20,10 +23,13 @@ struct kvsi_source {
     uint64_t bytes;
     uint64_t size; /* of the file */
     kvsi_checksum_stream *sum;
-    ZSTD_DStream *zstd; /* NULL = plain */
-    unsigned char *block;
-    ZSTD_inBuffer input; /* the unread part of the block */
-    int inside_frame;    /* the compressed frame is not complete */
+    compression compression;
+    ZSTD_DStream *zstd;
+    z_stream gzip;
+    int gzip_ready;       /* gzip must be released */
+    unsigned char *block; /* compressed */
+    size_t at, end;       /* its unread part */
+    int inside;           /* a zstd frame or gzip member is not complete */
 };
 
 static kvs_status open_file(kvsi_source *source, kvs_err *err)
@@ -49,13 +55,13 @@ static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
         const char *bytes, *what;
     } formats[] = {
         {"\x28\xb5\x2f\xfd", "a zstd file: expected a name that ends in .zst"},
-        {"\x1f\x8b\x08", "compressed with gzip: expected text, plain or as .zst"},
+        {"\x1f\x8b\x08", "compressed with gzip: expected a name that ends in .gz"},
         {"\xfd"
          "7zXZ",
-         "compressed with xz: expected text, plain or as .zst"},
-        {"BZh", "compressed with bzip2: expected text, plain or as .zst"},
-        {"PK\x03\x04", "a zip file: expected text, plain or as .zst"},
-        {"PAR1", "a Parquet file: expected text or JSON lines, plain or as .zst"},
+         "compressed with xz: expected text, plain or as .gz or .zst"},
+        {"BZh", "compressed with bzip2: expected text, plain or as .gz or .zst"},
+        {"PK\x03\x04", "a zip file: expected text, plain or as .gz or .zst"},
+        {"PAR1", "a Parquet file: expected text or JSON lines, plain or as .gz or .zst"},
     };
     char start[8];
     const ssize_t got = pread(source->fd, start, sizeof start, 0);
@@ -84,10 +90,23 @@ static int open_zstd(kvsi_source *source)
 
     while (log < LOG_MAX && (uint64_t)1 << log < TIMES * source->size)
         log++;
-    source->block = kvsi_alloc(BLOCK, 1);
     source->zstd = ZSTD_createDStream();
-    return source->block && source->zstd &&
+    return source->zstd &&
            !ZSTD_isError(ZSTD_DCtx_setParameter(source->zstd, ZSTD_d_windowLogMax, log));
+}
+
+static int open_gzip(kvsi_source *source)
+{
+    enum { GZIP_ONLY = 16 };
+
+    source->gzip_ready = inflateInit2(&source->gzip, GZIP_ONLY + MAX_WBITS) == Z_OK;
+    return source->gzip_ready;
+}
+
+static int open_decompressor(kvsi_source *source)
+{
+    source->block = kvsi_alloc(BLOCK, 1);
+    return source->block && (source->compression == ZSTD ? open_zstd(source) : open_gzip(source));
 }
 
 kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
@@ -102,9 +121,12 @@ kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
     source->fd = -1;
     TRY_OUT(kvsi_checksum_create(&source->sum, err));
     TRY_OUT(open_file(source, err));
-    if (!kvsi_ends_with(path, ".zst"))
+    source->compression = kvsi_ends_with(path, ".zst")  ? ZSTD
+                          : kvsi_ends_with(path, ".gz") ? GZIP
+                                                        : PLAIN;
+    if (source->compression == PLAIN)
         TRY_OUT(refuse_compressed(source, err));
-    else if (!open_zstd(source))
+    else if (!open_decompressor(source))
         goto no_memory;
     *out = source;
     source = NULL;
@@ -124,6 +146,8 @@ void kvsi_source_close(kvsi_source *source)
     if (source->fd >= 0)
         close(source->fd);
     ZSTD_freeDStream(source->zstd);
+    if (source->gzip_ready)
+        inflateEnd(&source->gzip);
     kvsi_checksum_free(source->sum);
     kvsi_free(source->block);
     kvsi_free(source);
@@ -144,44 +168,81 @@ static kvs_status read_disk(kvsi_source *source, void *out, size_t size, size_t 
     return KVS_OK;
 }
 
+/* Decompress from the block into out, and set *made to the number of bytes.  Both may hold output
+ * after their input is used up. */
+
+static kvs_status decompress_zstd(kvsi_source *source, void *out, size_t size, size_t *made,
+                                  kvs_err *err)
+{
+    ZSTD_inBuffer input = {.src = source->block + source->at, .size = source->end - source->at};
+    ZSTD_outBuffer output = {.dst = out, .size = size};
+    const size_t hint = ZSTD_decompressStream(source->zstd, &output, &input);
+
+    if (ZSTD_isError(hint))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a valid zstd file: %s", source->path,
+                         ZSTD_getErrorName(hint));
+    source->at += input.pos;
+    source->inside = hint != 0;
+    *made = output.pos;
+    return KVS_OK;
+}
+
+/* A file may have several members, one after the other. */
+static kvs_status decompress_gzip(kvsi_source *source, void *out, size_t size, size_t *made,
+                                  kvs_err *err)
+{
+    const uInt room = (uInt)(size < BLOCK ? size : BLOCK);
+    z_stream *stream = &source->gzip;
+    int code;
+
+    stream->next_in = source->block + source->at;
+    stream->avail_in = (uInt)(source->end - source->at);
+    stream->next_out = out;
+    stream->avail_out = room;
+    source->inside = source->inside || stream->avail_in > 0;
+    code = inflate(stream, Z_NO_FLUSH);
+    source->at = source->end - stream->avail_in;
+    *made = room - stream->avail_out;
+    if (code == Z_STREAM_END) {
+        source->inside = 0;
+        code = inflateReset(stream);
+    }
+    if (code == Z_MEM_ERROR)
+        return kvsi_no_memory(err, "'%s'", source->path);
+    if (code != Z_OK && code != Z_BUF_ERROR) /* Z_BUF_ERROR: nothing to do without more input */
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a valid gzip file: %s", source->path,
+                         stream->msg ? stream->msg : "malformed data");
+    return KVS_OK;
+}
+
 /* Reads the next block once the last one is used; *ended = whether there was none. */
 static kvs_status refill(kvsi_source *source, int *ended, kvs_err *err)
 {
-    size_t got = 0;
-    const kvs_status st = read_disk(source, source->block, BLOCK, &got, err);
-
-    source->input = (ZSTD_inBuffer){.src = source->block, .size = got};
-    *ended = got == 0;
-    return st;
+    source->at = 0;
+    TRY(read_disk(source, source->block, BLOCK, &source->end, err));
+    *ended = source->end == 0;
+    return KVS_OK;
 }
 
 kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t *got, kvs_err *err)
 {
-    ZSTD_outBuffer output = {.dst = out, .size = size};
     int ended = 0;
 
     *got = 0;
-    if (!source->zstd)
+    if (source->compression == PLAIN)
         return read_disk(source, out, size, got, err);
-    while (output.pos == 0) {
-        size_t hint;
-
-        /* The decompressor may hold output after its input is used up, so it is called once more
-         * without input before the file counts as ended. */
-        if (source->input.pos == source->input.size)
+    while (*got == 0) {
+        /* The decompressor is called once more without input before the file counts as ended. */
+        if (source->at == source->end)
             TRY(refill(source, &ended, err));
-        if (ended && !source->inside_frame)
+        if (ended && !source->inside)
             break;
-        hint = ZSTD_decompressStream(source->zstd, &output, &source->input);
-        if (ZSTD_isError(hint))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a valid zstd file: %s", source->path,
-                             ZSTD_getErrorName(hint));
-        if (ended && output.pos == 0)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' ends in the middle of its zstd data",
-                             source->path);
-        source->inside_frame = hint != 0;
+        TRY(source->compression == ZSTD ? decompress_zstd(source, out, size, got, err)
+                                        : decompress_gzip(source, out, size, got, err));
+        if (ended && *got == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' ends in the middle of its %s data",
+                             source->path, source->compression == ZSTD ? "zstd" : "gzip");
     }
-    *got = output.pos;
     return KVS_OK;
 }
 

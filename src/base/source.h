@@ -1,4 +1,4 @@
-/* base/source.h - a text file as a stream of bytes; .zst files are decompressed.
+/* base/source.h - a text file as a stream of bytes; .zst and .gz files are decompressed.
  *
  * Counts the bytes of the file and computes their checksum while reading. */
 #ifndef KVSI_BASE_SOURCE_H
@@ -9,7 +9,7 @@
 typedef struct kvsi_source kvsi_source;
 
 /* Opens a regular file; `path` is borrowed.  A file that is compressed, according to its first
- * bytes, but does not end in .zst is refused. */
+ * bytes, but not to its name, is refused. */
 kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err);
 void kvsi_source_close(kvsi_source *source);
 /* Reads up to `size` (> 0) bytes of text; *got = 0 at the end. */

@@ -97,9 +97,10 @@ static const kvsi_setting build_rows[] = {
 static const kvsi_command_options build_options = {
     .command = "kvshift data build",
     .purpose =
-        "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file is "
-        "a document; any other file is text, with separators between its documents.  Files "
-        "may be compressed (.zst) and larger than memory.",
+        "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file and "
+        "each object of a .json file is a document; any other file is text, with separators "
+        "between its documents.  Files may be compressed (.gz, .zst) and larger than memory.  A "
+        "folder stands for the texts in it and in its subfolders.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -2,6 +2,7 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text_files.h"
 #include "cli/cli.h"
 #include "cli/configs.h"
 #include "cli/model_input.h"
@@ -70,8 +71,9 @@ static const kvsi_command_options options = {
     .purpose = "Measures loss and perplexity of texts, per token and per byte, with the standard "
                "error of the mean.  Every token except the first of a text is predicted once.",
     .notes =
-        "Each FILE is one text; each line of a .jsonl file is one text.  Files may be compressed "
-        "(.zst).\n- is standard input, read as plain text.  Per-token values can only be compared "
+        "Each FILE is one text; each line of a .jsonl file and each object of a .json file is one "
+        "text.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it.\n- is "
+        "standard input, read as plain text.  Per-token values can only be compared "
         "between models with\nthe same tokenizer, per-byte values between all models.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
@@ -92,7 +94,8 @@ typedef struct texts {
     uint64_t checksum;     /* of the bytes, or of a corpus's ids */
     int bytes_are_unknown; /* a corpus without a tokenizer */
     json_t *sources;       /* sources.json of the model's run; NULL = not known */
-    const char *learned;   /* the first file that is a source; NULL = none */
+    kvsi_text_files files; /* that were read */
+    const char *learned;   /* the first of them that is a source; NULL = none */
 } texts;
 
 static void release(texts *t)
@@ -100,6 +103,7 @@ static void release(texts *t)
     kvsi_free(t->ids);
     kvsi_free(t->starts);
     json_decref(t->sources);
+    kvsi_text_files_release(&t->files);
 }
 
 static kvs_status no_memory(size_t count, kvs_err *err)
@@ -268,18 +272,20 @@ out:
     return st;
 }
 
-static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer, char **paths, size_t count,
-                             const char *field, kvs_err *err)
+static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer,
+                             const kvsi_parsed_options *parsed, const char *field, kvs_err *err)
 {
     kvsi_checksum_stream *sum = NULL;
     kvs_status st;
 
+    TRY_OUT(kvsi_text_files_list(&t->files, (const char *const *)parsed->arguments,
+                                 parsed->argument_count, err));
     TRY_OUT(kvsi_checksum_create(&sum, err));
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(paths[i], "-") == 0)
+    for (size_t i = 0; i < t->files.count; i++) {
+        if (strcmp(t->files.paths[i], "-") == 0)
             TRY_OUT(add_input(t, tokenizer, sum, err));
         else
-            TRY_OUT(add_file(t, tokenizer, paths[i], field, sum, err));
+            TRY_OUT(add_file(t, tokenizer, t->files.paths[i], field, sum, err));
     }
     t->checksum = kvsi_checksum_value(sum);
 out:
@@ -615,8 +621,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     else
         t.sources = sources_of(s->input.model);
     if (!s->data)
-        TRY_OUT(
-            read_files(&t, m->tokenizer, files->arguments, files->argument_count, s->field, err));
+        TRY_OUT(read_files(&t, m->tokenizer, files, s->field, err));
     s->window =
         s->window > 0 ? s->window : kvsi_model_count(kvs_model_get_config(m->model), "context");
     if (s->stride == 0)

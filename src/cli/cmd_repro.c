@@ -33,8 +33,8 @@ static const kvsi_setting rows[] = {
      .help = "runs of each arm, with seeds 1 to N", .automatic = "see 'kvshift repro list --json'"},
     {.name = "text", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
-     .help = "text for language models: a .txt or .jsonl file (also .zst), a folder of them, or a "
-             "corpus; may be given several times",
+     .help = "text for language models: a text, .jsonl or .json file (also .gz, .zst), a folder of "
+             "them, or a corpus; may be given several times",
      .automatic = "at scale smoke a synthetic language"},
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, model),
      .group = "Experiment", .placeholder = "MODEL",

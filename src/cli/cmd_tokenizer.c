@@ -131,9 +131,11 @@ static const kvsi_command_options train_options = COMMAND(
     train,
     .purpose =
         "Trains a byte-level BPE tokenizer, with GPT-2's rules for words, on text files, and "
-        "writes it as a tokenizer.json.  Each line of a .jsonl file is a document; any other "
-        "file is text, with separators between its documents.  Files may be compressed "
-        "(.zst).  Among equally frequent pairs the one with the greater bytes is merged "
+        "writes it as a tokenizer.json.  Each line of a .jsonl file and each object of a "
+        ".json file is a document; any other file is text, with separators between its "
+        "documents.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it "
+        "and in its subfolders.  Among equally frequent pairs the one with the greater bytes is "
+        "merged "
         "first.",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 

@@ -58,6 +58,11 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
 
     if (!path)
         return kvsi_no_memory(err, "'%s'", corpus->path);
+    if (!kvsi_file_exists(path)) {
+        st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is no corpus: it has no corpus.json",
+                       corpus->path);
+        goto out;
+    }
     TRY_OUT(kvsi_corpus_record_read(&corpus->record, path, err));
     for (int s = 0; s < KVSI_SPLITS; s++) {
         corpus->shards[s] = kvsi_alloc(info->split[s].shards, sizeof *corpus->shards[s]);

@@ -11,6 +11,7 @@
 #include "base/new_folder.h"
 #include "base/sized.h"
 #include "base/text.h"
+#include "base/text_files.h"
 #include "data/corpus.h"
 
 #include <stdio.h>
@@ -532,14 +533,14 @@ kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t co
                             const char *tokenizer, const kvs_corpus_build_options *options,
                             kvs_err *err)
 {
+    kvsi_text_files texts = {0};
     kvsi_corpus_plan plan;
+    kvs_status st;
 
     NEED(dir);
     NEED_ARRAY(files, count);
     NEED(tokenizer);
     kvsi_corpus_plan_init(&plan);
-    plan.files = files;
-    plan.count = count;
     plan.tokenizer = tokenizer;
     TRY(kvsi_sized_read(&plan.how, sizeof plan.how, options, "kvs_corpus_build_options", err));
     for (size_t i = 0; i < count; i++)
@@ -547,5 +548,10 @@ kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t co
     if (plan.how.eos < KVS_EOS_AUTO || plan.how.eos > KVS_EOS_YES)
         return kvsi_fail(err, KVS_E_INVALID, "eos is %d, expected KVS_EOS_AUTO, _NO or _YES",
                          (int)plan.how.eos);
-    return kvsi_corpus_build(&plan, dir, err);
+    TRY(kvsi_text_files_list(&texts, files, count, err));
+    plan.files = (const char *const *)texts.paths;
+    plan.count = texts.count;
+    st = kvsi_corpus_build(&plan, dir, err);
+    kvsi_text_files_release(&texts);
+    return st;
 }

@@ -146,6 +146,8 @@ static kvs_status add_ids(kvsi_record_ids *out, const int32_t *ids, size_t count
 {
     const size_t before = out->ids.count;
 
+    if (count == 0)
+        return KVS_OK;
     TRY(kvsi_ids_add(&out->ids, ids, count, err));
     TRY(kvsi_array_reserve(&out->has_loss, &out->capacity, out->ids.count, 1, err));
     memset(out->has_loss + before, has_loss, count);

@@ -184,7 +184,7 @@ static kvs_status read_conversations(reader *r, kvsi_documents *documents, kvs_e
 {
     json_t *object;
 
-    kvsi_documents_limit_lines(documents, KVSI_CHAT_MESSAGES_MAX);
+    kvsi_documents_limit_objects(documents, KVSI_CHAT_MESSAGES_MAX);
     for (;;) {
         TRY(kvsi_documents_next_object(documents, &object, err));
         if (!object)
@@ -326,7 +326,7 @@ static kvs_status read_kind(kvs_record_kind *out, kvsi_documents *documents, con
     json_t *object;
 
     *out = KVS_RECORD_TEXT;
-    if (!kvsi_documents_has_lines(documents))
+    if (!kvsi_documents_has_objects(documents))
         return KVS_OK;
     TRY(kvsi_documents_next_object(documents, &object, err));
     if (!object)

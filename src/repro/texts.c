@@ -3,84 +3,12 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "base/text_files.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILES_MAX = 4096, MADE_UP_BYTES = 60000, MADE_UP_SEED = 1 };
-
-/* ---- the files ------------------------------------------------------------------------------- */
-
-typedef struct file_list {
-    const char *paths[FILES_MAX]; /* owned */
-    size_t count;
-} file_list;
-
-static void release_files(file_list *files)
-{
-    for (size_t i = 0; files && i < files->count; i++)
-        kvsi_free((void *)files->paths[i]);
-    kvsi_free(files);
-}
-
-static kvs_status add_file(file_list *files, const char *dir, const char *name, kvs_err *err)
-{
-    char *path = dir ? kvsi_path_join(dir, name) : kvsi_strdup(name);
-
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
-    if (files->count == FILES_MAX) {
-        kvsi_free(path);
-        return kvsi_fail(err, KVS_E_LIMIT, "expected at most %d texts, found more", FILES_MAX);
-    }
-    files->paths[files->count++] = path;
-    return KVS_OK;
-}
-
-static int is_text(const char *name)
-{
-    return kvsi_ends_with(name, ".txt") || kvsi_ends_with(name, ".jsonl") ||
-           kvsi_ends_with(name, ".txt.zst") || kvsi_ends_with(name, ".jsonl.zst");
-}
-
-static kvs_status add_folder(file_list *files, const char *dir, kvs_err *err)
-{
-    const size_t before = files->count;
-    kvsi_name_list names = {0};
-    kvs_status st;
-
-    TRY_OUT(kvsi_dir_list(&names, dir, "", err));
-    for (size_t i = 0; i < names.count; i++)
-        if (is_text(names.names[i]))
-            TRY_OUT(add_file(files, dir, names.names[i], err));
-    if (files->count == before)
-        st = kvsi_fail(err, KVS_E_IO, "the folder '%s' has no .txt or .jsonl", dir);
-out:
-    kvsi_name_list_release(&names);
-    return st;
-}
-
-/* All files given by the options, with folders replaced by the texts in them. */
-static kvs_status list_files(file_list **out, const kvs_repro_options *options, kvs_err *err)
-{
-    file_list *files = kvsi_alloc(1, sizeof *files);
-    kvs_status st = KVS_OK;
-
-    *out = files;
-    if (!files)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
-    for (size_t i = 0; st == KVS_OK && i < options->text_count; i++) {
-        const char *path = options->texts[i];
-
-        if (kvsi_is_folder(path))
-            st = add_folder(files, path, err);
-        else if (kvsi_file_exists(path))
-            st = add_file(files, NULL, path, err);
-        else
-            st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': no such file or folder", path);
-    }
-    return st;
-}
+enum { MADE_UP_BYTES = 60000, MADE_UP_SEED = 1 };
 
 /* Whether the only path is a corpus. */
 static int is_corpus(const kvs_repro_options *options)
@@ -110,7 +38,7 @@ static json_t *describe_corpus(const char *path)
 
 kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, kvs_err *err)
 {
-    file_list *files = NULL;
+    kvsi_text_files files = {0};
     json_t *list = NULL;
     kvs_status st = KVS_OK;
 
@@ -118,22 +46,22 @@ kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, k
         list = describe_corpus(options->texts[0]);
         goto out;
     }
-    TRY_OUT(list_files(&files, options, err));
+    TRY_OUT(kvsi_text_files_list(&files, options->texts, options->text_count, err));
     list = json_array();
-    for (size_t i = 0; i < files->count; i++) {
+    for (size_t i = 0; i < files.count; i++) {
         struct stat info = {0};
 
-        if (stat(files->paths[i], &info) != 0) {
-            st = kvsi_fail_errno(err, "open", files->paths[i]);
+        if (stat(files.paths[i], &info) != 0) {
+            st = kvsi_fail_errno(err, "open", files.paths[i]);
             goto out;
         }
-        json_array_append_new(list, json_pack("{s:s, s:I}", "name", last_part(files->paths[i]),
+        json_array_append_new(list, json_pack("{s:s, s:I}", "name", last_part(files.paths[i]),
                                               "bytes", (json_int_t)info.st_size));
     }
 out:
     if (st == KVS_OK && !list)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
-    release_files(files);
+    kvsi_text_files_release(&files);
     if (st != KVS_OK) {
         json_decref(list);
         list = NULL;
@@ -157,8 +85,8 @@ out:
     return st;
 }
 
-static kvs_status make_tokenizer(const char *path, const file_list *files, size_t vocab,
-                                 kvs_err *err)
+static kvs_status make_tokenizer(const char *path, const char *const *texts, size_t count,
+                                 size_t vocab, kvs_err *err)
 {
     static const char *const special[] = {"<|endoftext|>"};
     const kvs_tokenizer_training training = {
@@ -166,17 +94,11 @@ static kvs_status make_tokenizer(const char *path, const file_list *files, size_
     kvs_tokenizer *tokenizer = NULL;
     kvs_status st;
 
-    TRY_OUT(kvs_tokenizer_train(&tokenizer, files->paths, files->count, &training, err));
+    TRY_OUT(kvs_tokenizer_train(&tokenizer, texts, count, &training, err));
     TRY_OUT(kvs_tokenizer_save(tokenizer, path, err));
 out:
     kvs_tokenizer_free(tokenizer);
     return st;
-}
-
-static kvs_status make_corpus(const char *dir, const file_list *files, const char *tokenizer,
-                              kvs_err *err)
-{
-    return kvs_corpus_build(dir, files->paths, files->count, tokenizer, NULL, err);
 }
 
 /* Paths of the files that are made. */
@@ -208,21 +130,21 @@ static kvs_status find_places(places *p, const char *out, kvs_err *err)
 static kvs_status make_missing(const places *p, const kvs_repro_options *options, size_t vocab,
                                kvs_err *err)
 {
-    file_list *files = NULL;
-    kvs_status st;
+    const char *made_up[] = {p->made_up};
+    const char *const *texts = options->texts;
+    size_t count = options->text_count;
 
-    TRY_OUT(list_files(&files, options, err));
-    if (files->count == 0) {
-        TRY_OUT(make_up_text(p->made_up, err));
-        TRY_OUT(add_file(files, NULL, p->made_up, err));
+    if (count == 0) {
+        TRY(make_up_text(p->made_up, err));
+        texts = made_up;
+        count = 1;
     }
     if (vocab > 0 && !kvsi_file_exists(p->tokenizer))
-        TRY_OUT(make_tokenizer(p->tokenizer, files, vocab, err));
+        TRY(make_tokenizer(p->tokenizer, texts, count, vocab, err));
     if (!kvsi_is_folder(p->corpus))
-        TRY_OUT(make_corpus(p->corpus, files, vocab > 0 ? p->tokenizer : "bytes", err));
-out:
-    release_files(files);
-    return st;
+        TRY(kvs_corpus_build(p->corpus, texts, count, vocab > 0 ? p->tokenizer : "bytes", NULL,
+                             err));
+    return KVS_OK;
 }
 
 kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,

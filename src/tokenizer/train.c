@@ -4,6 +4,7 @@
 #include "base/documents.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "base/text_files.h"
 #include "base/utf8.h"
 #include "kvshift/kvshift_files.h"
 #include "parallel/threads.h"
@@ -114,15 +115,15 @@ out:
     return st;
 }
 
-static kvs_status count_files(kvsi_word_counts *counts, const char *const *files, size_t count,
+static kvs_status count_files(kvsi_word_counts *counts, const kvsi_text_files *files,
                               const kvs_tokenizer_training *training, kvs_err *err)
 {
     kvsi_word_counter *counter;
     kvs_status st;
 
     TRY_OUT(kvsi_word_counter_create(&counter, training, err));
-    for (size_t i = 0; i < count; i++)
-        TRY_OUT(count_file(counter, files[i], training, err));
+    for (size_t i = 0; i < files->count; i++)
+        TRY_OUT(count_file(counter, files->paths[i], training, err));
     TRY_OUT(kvsi_word_counter_finish(counter, counts, err));
 out:
     kvsi_word_counter_free(counter);
@@ -141,6 +142,7 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
 {
     kvs_tokenizer_training own = defaults;
     const kvs_tokenizer_training *training = &own;
+    kvsi_text_files texts = {0};
     kvsi_word_counts counts = {0};
     kvsi_bpe_trained learned = {0};
     json_t *document = NULL;
@@ -155,7 +157,8 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
         NEED(files[i]);
     TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_tokenizer_training", err));
     TRY_OUT(check(training, err));
-    TRY_OUT(count_files(&counts, files, count, training, err));
+    TRY_OUT(kvsi_text_files_list(&texts, files, count, err));
+    TRY_OUT(count_files(&counts, &texts, training, err));
     TRY_OUT(kvsi_bpe_train(&learned, &counts, training->vocab - 256 - training->specials, training,
                            err));
     document = kvsi_byte_level_json(NULL);
@@ -167,6 +170,7 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
     st = kvsi_tokenizer_from_json(out, json_incref(document), "trained tokenizer", err);
 out:
     json_decref(document);
+    kvsi_text_files_release(&texts);
     kvsi_word_counts_release(&counts);
     kvsi_bpe_trained_release(&learned);
     return st;

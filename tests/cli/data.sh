@@ -104,10 +104,13 @@ refused 2 "option '--out' is required" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
 refused 2 "has no EOS token" build text.txt -t bytes --eos yes --out bad/corpus
-printf '[{"text": "one"}]' >list.json
+printf '[{"text": "one"} {"text": "two"}]' >list.json
+mkdir texts-none
 printf '\x1f\x8b\x08\x00' >packed.txt
 as_zst text.txt >zst.txt
-refused 2 "'list.json' is one JSON value: expected JSON lines" build list.json -t bytes --out bad/corpus
+refused 1 "'list.json' line 1: expected ',' or ']'" build list.json -t bytes --out bad/corpus
+refused 1 "the folder 'texts-none' has no text" build texts-none -t bytes --out bad/corpus
+refused 1 "the folder 'texts-none' is no corpus" info texts-none
 refused 1 "'packed.txt' is compressed with gzip" build packed.txt -t bytes --out bad/corpus
 refused 1 "'zst.txt' is a zstd file" build zst.txt -t bytes --out bad/corpus
 refused 1 "cannot open 'nowhere.txt'" build nowhere.txt -t bytes --out bad/corpus

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$here/mpirun.bash"
 
 run=("$KVSHIFT" train --dim 64 --heads 2 --layers 2 --vocab 64 --pool 32 --max-length 32 --batch 24
-    --eval-sequences 24 --steps 60 --checkpoint-every 5 --deterministic --shard optimizer --quiet)
+    --eval-sequences 24 --steps 400 --checkpoint-every 5 --deterministic --shard optimizer --quiet)
 
 "${run[@]}" --out whole >out
 
@@ -59,7 +59,7 @@ for _ in 1 2 3; do
     ranks 4 "${run[@]}" --resume auto --out "$work/killed" >out 2>err && break
 done
 cmp whole/model.safetensors killed/model.safetensors || fail "different bits than without a kill"
-[[ $(wc -l <killed/train.jsonl) == 61 ]] || fail "the log has $(wc -l <killed/train.jsonl) lines"
+[[ $(wc -l <killed/train.jsonl) == 401 ]] || fail "the log has $(wc -l <killed/train.jsonl) lines"
 
 # A rank is stopped without an error: the others time out.
 code=0

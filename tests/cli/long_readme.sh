@@ -67,7 +67,13 @@ missing_input() { # LINE
     eval "words=($1)"
     for ((i = 1; i < ${#words[@]}; i++)); do
         case ${words[i - 1]} in
-        --out) [[ ! -e ${words[i]} || $1 == *--resume* ]] || echo "new ${words[i]}" ;;
+        --out)
+            if [[ $1 == *--resume* ]]; then
+                [[ -e ${words[i]} ]] || echo "${words[i]}"
+            else
+                [[ ! -e ${words[i]} ]] || echo "new ${words[i]}"
+            fi
+            ;;
         --data | --init-from | -m) [[ -e ${words[i]} ]] || echo "${words[i]}" ;;
         esac
         case ${words[i - 1]} in --out | -o | --svg | --html | --markdown) continue ;; esac

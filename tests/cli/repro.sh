@@ -104,9 +104,9 @@ refused 2 "is for experiment 'induction-depth', expected 'ngram'" ngram --out wh
 refused 2 "is for scale 'smoke', expected 'desk'" induction-depth --scale desk --out whole --resume
 mkdir mine && touch mine/thesis.tex
 refused 1 "the folder 'mine' is not empty ('thesis.tex')" "${smoke[@]}" --out mine
-refused 1 "no such file or folder" seeds --text nothing.txt --out none2
+refused 1 "No such file or directory" seeds --text nothing.txt --out none2
 mkdir empty
-refused 1 "has no .txt or .jsonl" seeds --text empty --out none3
+refused 1 "has no text" seeds --text empty --out none3
 code=0
 "$KVSHIFT" repro report empty 2>err || code=$?
 [[ $code == 1 ]] || fail "a report of an empty folder: $code"

@@ -1,14 +1,16 @@
-/* Documents of text files: separators, JSON lines, compression, and documents larger than a
- * piece. */
+/* Documents of text files: separators, JSON lines and arrays, compression, folders, and documents
+ * larger than a piece. */
 #include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/text_files.h"
 #include "data/corpus.h"
 #include "support.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 #include <zstd.h>
 
 static const char SEPARATOR[] = "<|endoftext|>";
@@ -240,10 +242,174 @@ static void bad_lines_are_refused(void **state)
         expect_failure("a.jsonl", cases[i].text, strlen(cases[i].text), cases[i].message);
 }
 
+/* ---- .json ----------------------------------------------------------------------------------- */
+
+static void objects_of_an_array_are_documents(void **state)
+{
+    static const char text[] = "\xef\xbb\xbf[ {\"text\": \"one\", \"more\": [{\"a\": \"}\"}]},\r\n"
+                               "{\"id\": 2, \"text\": \"t]\\\"\\n{w\\u00f6\\\\\"}\n"
+                               " , {\"text\": \"\"}, {\"text\": \"<|endoftext|>\"}\n]\n";
+
+    (void)state;
+    expect_documents("a.json", text, sizeof text - 1, SEPARATOR,
+                     "3:one9:t]\"\n{w\xc3\xb6\\"
+                     "13:<|endoftext|>");
+    expect_documents("a.json", " []", 3, SEPARATOR, "");
+}
+
+static void bad_arrays_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "a.json' line 1: expected '['"},
+        {"{\"text\": \"a\"}", "line 1: expected '['"},
+        {"[\n\n1]", "line 3: expected an object"},
+        {"[{\"text\": \"a\"}\n{\"text\": \"b\"}]", "line 2: expected ',' or ']'"},
+        {"[{\"text\": \"a\"}", "line 1: expected ',' or ']'"},
+        {"[{\"text\": \"a\"},]", "line 1: expected an object"},
+        {"[{\"text\": \"a\"}] []", "line 1: expected nothing after the array"},
+        {"[{\"text\": \"a\"},\n{\"text\": \"", "line 2: an object without an end"},
+        {"[{\"text\": \"a\"},\n{\"text\": \"a\\", "line 2: an object without an end"},
+        {"[\n{\"text\": \"a\"]}]", "line 2: malformed JSON"},
+        {"[{\"body\": \"a\"}]", "line 1: no text in field 'text'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_failure("a.json", cases[i].text, strlen(cases[i].text), cases[i].message);
+}
+
+/* Objects are found across reads, wherever a read ends. */
+static void long_arrays_are_whole(void **state)
+{
+    enum { OBJECTS = 20000 };
+    kvsi_text text = {0}, expected = {0};
+
+    (void)state;
+    for (int i = 0; i < OBJECTS; i++) {
+        kvsi_text_format(&text, "%s{\"text\": \"\\\"%d\"}", i == 0 ? "[" : ",\n", i % 10);
+        kvsi_text_format(&expected, "2:\"%d", i % 10);
+    }
+    kvsi_text_add(&text, "]");
+    expect_documents("a.json", text.data, text.length, SEPARATOR, expected.data);
+    kvsi_text_release(&text);
+    kvsi_text_release(&expected);
+}
+
+/* ---- .gz ------------------------------------------------------------------------------------- */
+
+/* Appends a member of a .gz file. */
+static void add_member(kvsi_text *out, const char *text, size_t size)
+{
+    enum { GZIP = 16, MEMORY = 8 };
+    z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (uInt)size};
+    unsigned char *packed;
+    size_t bound;
+
+    assert_int_equal(
+        deflateInit2(&stream, 6, Z_DEFLATED, GZIP + MAX_WBITS, MEMORY, Z_DEFAULT_STRATEGY), Z_OK);
+    bound = deflateBound(&stream, (uLong)size);
+    packed = kvsi_alloc(bound, 1);
+    stream.next_out = packed;
+    stream.avail_out = (uInt)bound;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    kvsi_text_add_bytes(out, (char *)packed, bound - stream.avail_out);
+    assert_int_equal(deflateEnd(&stream), Z_OK);
+    kvsi_free(packed);
+}
+
+static void gzip_files_are_read(void **state)
+{
+    kvsi_text data = {0};
+
+    (void)state;
+    add_member(&data, "one<|endof", 10); /* two members, as written by `cat a.gz b.gz` */
+    add_member(&data, "text|>two", 9);
+    expect_documents("a.txt.gz", data.data, data.length, SEPARATOR, "3:one3:two");
+    for (size_t cut = 1; cut < data.length; cut++) {
+        char *path = write_bytes("a.txt.gz", data.data, cut);
+        kvsi_text found = {0};
+        kvs_err err;
+
+        /* At the end of the first member the file is whole. */
+        if (collect(&found, path, "text", SEPARATOR, &err) == KVS_OK)
+            assert_string_equal(found.data, "10:one<|endof");
+        else
+            assert_non_null(strstr(err.message, "ends in the middle of its gzip data"));
+        kvsi_text_release(&found);
+        kvsi_free(path);
+    }
+    kvsi_text_add(&data, "more");
+    expect_failure("a.txt.gz", data.data, data.length, "is not a valid gzip file");
+    data.data[data.length / 2] = (char)~data.data[data.length / 2];
+    expect_failure("a.txt.gz", data.data, data.length, "is not a valid gzip file");
+    kvsi_text_release(&data);
+    add_member(&data, "[{\"text\": \"one\"}]", 17);
+    expect_documents("a.json.gz", data.data, data.length, SEPARATOR, "3:one");
+    expect_documents("a.txt.gz", "", 0, SEPARATOR, "");
+    kvsi_text_release(&data);
+}
+
+static void long_gzip_text_is_whole(void **state)
+{
+    enum { SIZE = 5 << 20 };
+    char *text = kvsi_alloc(SIZE, 1);
+    kvsi_text data = {0}, expected = {0};
+
+    (void)state;
+    memset(text, 'x', SIZE);
+    add_member(&data, text, SIZE);
+    kvsi_text_format(&expected, "%d:", SIZE);
+    kvsi_text_add_bytes(&expected, text, SIZE);
+    expect_documents("a.txt.gz", data.data, data.length, SEPARATOR, expected.data);
+    kvsi_text_release(&data);
+    kvsi_text_release(&expected);
+    kvsi_free(text);
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static void folders_stand_for_their_texts(void **state)
+{
+    static const char *const names[] = {"b.txt",       "a.jsonl.gz", "c.bin",
+                                        ".hidden.txt", "d/z.json",   "d/y.md.zst"};
+    const char *paths[] = {support_dir, NULL};
+    char *inner = kvsi_path_join(support_dir, "d"), *file;
+    kvsi_text_files files;
+    int made;
+    kvs_err err;
+
+    (void)state;
+    assert_int_equal(kvsi_text_files_list(&files, paths, 1, &err), KVS_E_IO);
+    assert_non_null(strstr(err.message, "has no text"));
+    assert_int_equal(kvsi_dir_make(inner, &made, NULL), KVS_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        kvsi_free(write_bytes(names[i], "", 0));
+    paths[1] = file = kvsi_path_join(support_dir, "c.bin"); /* a file may have any name */
+    assert_int_equal(kvsi_text_files_list(&files, paths, 2, NULL), KVS_OK);
+    assert_int_equal(files.count, 5);
+    assert_non_null(strstr(files.paths[0], "/a.jsonl.gz"));
+    assert_non_null(strstr(files.paths[1], "/b.txt"));
+    assert_non_null(strstr(files.paths[2], "/d/y.md.zst"));
+    assert_non_null(strstr(files.paths[3], "/d/z.json"));
+    assert_string_equal(files.paths[4], file);
+    kvsi_text_files_release(&files);
+    for (size_t i = 4; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(support_dir, names[i]);
+
+        assert_int_equal(remove(path), 0);
+        kvsi_free(path);
+    }
+    assert_int_equal(remove(inner), 0);
+    kvsi_free(inner);
+    kvsi_free(file);
+}
+
 /* ---- .zst ------------------------------------------------------------------------------------ */
 
 /* Two frames, as written by `cat a.zst b.zst`. */
-static size_t compress(char *out, size_t capacity, const char *first, const char *second)
+static size_t compress_zstd(char *out, size_t capacity, const char *first, const char *second)
 {
     size_t size = ZSTD_compress(out, capacity, first, strlen(first), 3);
 
@@ -254,8 +420,9 @@ static size_t compress(char *out, size_t capacity, const char *first, const char
 static void compressed_files_are_read(void **state)
 {
     char data[512];
-    const size_t size = compress(data, sizeof data, "one<|endof", "text|>two");
-    const size_t lines = compress(data + 256, 256, "{\"text\": \"one\"}\n", "{\"text\": \"two\"}");
+    const size_t size = compress_zstd(data, sizeof data, "one<|endof", "text|>two");
+    const size_t lines =
+        compress_zstd(data + 256, 256, "{\"text\": \"one\"}\n", "{\"text\": \"two\"}");
 
     (void)state;
     expect_documents("a.txt.zst", data, size, SEPARATOR, "3:one3:two");
@@ -296,7 +463,6 @@ static void what_is_no_text_is_refused(void **state)
     (void)state;
     expect_failure("a.txt.zst", "plain text", 10, "is not a valid zstd file");
     expect_failure("a.txt.zst", wide, sizeof wide, "too much memory");
-    expect_failure("a.json", "[]", 2, "expected JSON lines");
     expect_failure("a.txt", wide, sizeof wide, "is a zstd file: expected a name that ends in .zst");
     expect_failure("a.txt", "\x1f\x8b\x08", 3, "is compressed with gzip");
     expect_failure("a.parquet", "PAR1....", 8, "is a Parquet file");
@@ -320,6 +486,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(lines_of_json_are_documents, support_dir_setup,
                                         support_dir_teardown),
         cmocka_unit_test_setup_teardown(bad_lines_are_refused, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(objects_of_an_array_are_documents, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(bad_arrays_are_refused, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(long_arrays_are_whole, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(gzip_files_are_read, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(long_gzip_text_is_whole, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(folders_stand_for_their_texts, support_dir_setup,
                                         support_dir_teardown),
         cmocka_unit_test_setup_teardown(compressed_files_are_read, support_dir_setup,
                                         support_dir_teardown),

@@ -131,6 +131,19 @@ static void a_response_has_a_loss(void **state)
     kvs_data_free(data);
 }
 
+static void a_prompt_may_be_empty(void **state)
+{
+    const kvs_records_options how = usual();
+    kvs_records_info info;
+    kvs_data *data;
+
+    (void)state;
+    write_text("pair.json", "[{\"prompt\": \"\", \"response\": \"abc\"}]");
+    data = open_data(&info, &how);
+    expect_sequence(data, KVS_STREAM_TRAIN, 0, "ab", "bc");
+    kvs_data_free(data);
+}
+
 static void answers_have_a_loss(void **state)
 {
     static const char text[] =
@@ -592,6 +605,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_response_has_a_loss),
+        cmocka_unit_test(a_prompt_may_be_empty),
         cmocka_unit_test(answers_have_a_loss),
         cmocka_unit_test(tools_reach_the_template),
         cmocka_unit_test(a_token_across_the_boundary_has_a_loss),

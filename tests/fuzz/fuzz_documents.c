@@ -1,11 +1,15 @@
-/* Text files, plain and as JSON lines, both also compressed. */
+/* Text files, plain, as JSON lines and as JSON arrays, also compressed. */
 #include "base/documents.h"
 #include "fuzz.h"
 
 #include <string.h>
+#include <zlib.h>
 #include <zstd.h>
 
-static const char *const names[] = {"a.txt", "a.jsonl", "a.txt.zst", "a.jsonl.zst", NULL};
+enum { ZSTD = 3, GZIP = 5, KINDS = 6 }; /* first kinds of each compression */
+
+static const char *const names[KINDS] = {"a.txt",     "a.jsonl",     "a.json",
+                                         "a.txt.zst", "a.jsonl.zst", "a.json.gz"};
 
 static kvs_status read_all(const char *path, const char *separator, kvs_err *err)
 {
@@ -32,7 +36,7 @@ static kvs_status read_all(const char *path, const char *separator, kvs_err *err
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
     enum { LONGEST = 512 };
-    const size_t kind = size > 0 ? (unsigned char)data[0] % 4 : 0;
+    const size_t kind = size > 0 ? (unsigned char)data[0] % KINDS : 0;
     kvs_status st;
 
     if (size == 0 || size > LONGEST)
@@ -40,6 +44,22 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     fuzz_write(names[kind], data + 1, size - 1);
     st = read_all(names[kind], "<|endoftext|>", err);
     return st == KVS_OK ? read_all(names[kind], "", err) : st;
+}
+
+static size_t gzip(char *out, size_t capacity, const char *text, size_t size)
+{
+    enum { FORMAT = 16, MEMORY = 8 };
+    z_stream stream = {.next_in = (unsigned char *)text,
+                       .avail_in = (uInt)size,
+                       .next_out = (unsigned char *)out,
+                       .avail_out = (uInt)capacity};
+    int code = deflateInit2(&stream, 1, Z_DEFLATED, FORMAT + MAX_WBITS, MEMORY, Z_DEFAULT_STRATEGY);
+
+    if (code == Z_OK)
+        code = deflate(&stream, Z_FINISH);
+    deflateEnd(&stream);
+    fuzz_expect(code == Z_STREAM_END, "texts can be compressed");
+    return capacity - stream.avail_out;
 }
 
 static void seed(size_t kind, const char *text)
@@ -50,7 +70,10 @@ static void seed(size_t kind, const char *text)
     kvsi_text input = {0};
 
     put_bytes(&input, &first, 1);
-    if (kind >= 2) {
+    if (kind >= GZIP) {
+        size = gzip(packed, sizeof packed, text, size);
+        text = packed;
+    } else if (kind >= ZSTD) {
         size = ZSTD_compress(packed, sizeof packed, text, size, 1);
         fuzz_expect(!ZSTD_isError(size), "texts can be compressed");
         text = packed;
@@ -65,8 +88,9 @@ void fuzz_seeds(void)
     static const char lines[] = "{\"text\": \"one\"}\n\n{\"text\": \"\\u00e9\", \"n\": 1}\n"
                                 "{\"text\": \"\"}\n{\"text\": \"\xc3\xa9\"}";
 
-    seed(0, text);
-    seed(1, lines);
-    seed(2, text);
-    seed(3, lines);
+    static const char array[] = "[{\"text\": \"one\"},\n {\"text\": \"{\\\"\", \"n\": [1]}]\n";
+    static const char *const texts[KINDS] = {text, lines, array, text, lines, array};
+
+    for (size_t kind = 0; kind < KINDS; kind++)
+        seed(kind, texts[kind]);
 }

@@ -245,7 +245,7 @@ static void what_is_no_text_is_refused(void **state)
     (void)state;
     expect_refusal("d.txt", packed, size, "is a zstd file: expected a name that ends in .zst");
     expect_refusal("d.txt", "\x1f\x8b\x08\x00", 4, "is compressed with gzip");
-    expect_refusal("d.json", "[]", 2, "expected JSON lines");
+    expect_refusal("d.json", "{}", 2, "line 1: expected '['");
     expect_refusal("d.jsonl", "{\"body\": 1}\n", 12, "line 1: no text in field 'text'");
     expect_refusal("d.txt.zst", packed, size - 1, "zstd");
 }
