@@ -112,6 +112,8 @@ time.sleep(0.3)
     def test_fork(self):
         """The child of a fork computes with threads, and so do its own children; the parent goes on."""
         self.assertEqual(self.python(START + """
+import warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of every fork with threads
 def child():
     s.reset()
     os._exit(0 if (s.feed(list(range(40))) == before).all() else 1)
