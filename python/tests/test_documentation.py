@@ -7,7 +7,10 @@ import os
 import pathlib
 import pkgutil
 import re
+import subprocess
+import sys
 import unittest
+import xml.etree.ElementTree
 
 import kvshift
 from common import Case
@@ -36,18 +39,43 @@ class Documents(Case):
         for name in kvshift.__all__:
             self.assertTrue(callable(getattr(kvshift, name)) is False or getattr(kvshift, name).__doc__, name)
 
-    def test_examples_of_the_page(self):
-        """The programs of docs/python.md, one after the other in one namespace and an empty folder."""
-        text = (self.root() / "docs" / "python.md").read_text(encoding="utf-8")
+    def run_programs(self, path, least):
+        """Runs the programs of a page, one after the other in one namespace and an empty folder."""
+        text = (self.root() / path).read_text(encoding="utf-8")
         programs = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
-        self.assertGreater(len(programs), 5)
+        self.assertGreaterEqual(len(programs), least)
         before = os.getcwd()
         os.chdir(self.folder())
         self.addCleanup(os.chdir, before)
         names = {}
         for program in programs:
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(program, "docs/python.md", "exec"), names)
+                if path == "README.md":
+                    self.make_book()
+                exec(compile(program, path, "exec"), names)
+
+    def make_book(self):
+        """The run that the README has trained before."""
+        pathlib.Path("book.txt").write_text("It was a dark and stormy night. " * 20)
+        m = kvshift.Model.create(vocab=300, dim=16, layers=1, context=128, shift="kv")
+        m.tokenizer = kvshift.Tokenizer.train(["book.txt"], vocab=300, special=["<|endoftext|>"])
+        kvshift.train(m, [[1, 2, 3]], "runs/book", steps=1, batch=1)
+
+    def test_examples_of_the_page(self):
+        self.run_programs("docs/python.md", 7)
+
+    def test_example_of_the_readme(self):
+        self.run_programs("README.md", 1)
+
+    def test_scripts(self):
+        """Those of examples/python write pictures."""
+        for name in ("induction_heads", "change_taps"):
+            picture = self.folder() / "picture.svg"
+            script = self.root() / "examples" / "python" / f"{name}.py"
+            subprocess.run([sys.executable, script, "--steps", "20", "--out", picture], check=True,
+                           stdout=subprocess.DEVNULL)
+            root = xml.etree.ElementTree.parse(picture).getroot()
+            self.assertGreater(len(list(root)), 20)
 
 
 if __name__ == "__main__":
