@@ -73,6 +73,11 @@ if(KVSHIFT_MPI)
     set(KVSHIFT_MPI_FOUND ${MPI_C_FOUND})
 endif()
 
+# ---- HTTP for the command 'serve': optional, reported in the summary -----------------------------
+
+pkg_check_modules(MICROHTTPD QUIET libmicrohttpd>=0.9.71)
+find_package(Threads REQUIRED)
+
 # ---- tests only: optional, reported in the summary -----------------------------------------------
 
 if(KVSHIFT_TESTS OR KVSHIFT_FUZZ)

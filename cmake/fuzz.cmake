@@ -9,9 +9,13 @@ endif()
 file(GLOB fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.c)
 file(GLOB fuzz_helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.c)
 list(REMOVE_ITEM fuzz_helper_sources "" ${fuzz_sources})
+if(NOT MICROHTTPD_FOUND) # without it the server is not built
+    list(FILTER fuzz_sources EXCLUDE REGEX "/fuzz_request\\.c$")
+endif()
 
 add_library(fuzz_helpers OBJECT ${fuzz_helper_sources}
-    ${PROJECT_SOURCE_DIR}/tests/support.c ${PROJECT_SOURCE_DIR}/tests/model_files.c)
+    ${PROJECT_SOURCE_DIR}/tests/support.c ${PROJECT_SOURCE_DIR}/tests/model_files.c
+    ${PROJECT_SOURCE_DIR}/tests/family_models.c)
 kvshift_own_code(fuzz_helpers)
 target_include_directories(fuzz_helpers PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_include_directories(fuzz_helpers SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})

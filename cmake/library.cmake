@@ -6,6 +6,13 @@ file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
 file(GLOB command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/cli/*.c ${PROJECT_SOURCE_DIR}/src/cli/options/*.c)
+# The server is part of the command, if there is a library for HTTP.
+if(MICROHTTPD_FOUND)
+    file(GLOB serve_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/serve/*.c)
+    list(APPEND command_sources ${serve_sources})
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/serve/http.c PROPERTIES
+        COMPILE_DEFINITIONS _GNU_SOURCE) # POLLRDHUP
+endif()
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
 # drawing of weights, the tokens and bootstraps of evaluations and, below, the kernels of each
@@ -169,6 +176,11 @@ list(FILTER command_sources EXCLUDE REGEX "/main\\.c$")
 add_library(kvshift_cli STATIC ${command_sources})
 kvshift_own_code(kvshift_cli)
 target_link_libraries(kvshift_cli PUBLIC kvshift_static)
+if(MICROHTTPD_FOUND)
+    target_compile_definitions(kvshift_cli PRIVATE KVSI_HAVE_MICROHTTPD=1)
+    target_include_directories(kvshift_cli SYSTEM PRIVATE ${MICROHTTPD_INCLUDE_DIRS})
+    target_link_libraries(kvshift_cli PUBLIC ${MICROHTTPD_LINK_LIBRARIES} Threads::Threads)
+endif()
 add_executable(kvshift_command ${PROJECT_SOURCE_DIR}/src/cli/main.c)
 kvshift_own_code(kvshift_command)
 target_link_libraries(kvshift_command PRIVATE kvshift_cli)

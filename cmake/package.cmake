@@ -8,7 +8,6 @@ set(package_libraries ${KVSHIFT_LIBRARIES})
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
     set(package_sources ${PROJECT_SOURCE_DIR}/src/parallel/pool/pool.c)
     list(REMOVE_ITEM package_libraries ${OpenMP_C_LIBRARIES})
-    find_package(Threads REQUIRED)
     list(APPEND package_libraries Threads::Threads)
 endif()
 
@@ -30,7 +29,8 @@ add_executable(kvshift_package EXCLUDE_FROM_ALL
                ${PROJECT_SOURCE_DIR}/src/cli/main.c $<TARGET_OBJECTS:kvshift_cli>)
 kvshift_own_code(kvshift_package)
 target_link_options(kvshift_package PRIVATE LINKER:--as-needed)
-target_link_libraries(kvshift_package PRIVATE kvshift_package_library kvshift_static)
+target_link_libraries(kvshift_package PRIVATE kvshift_package_library kvshift_static
+    ${MICROHTTPD_LINK_LIBRARIES} Threads::Threads)
 set_target_properties(kvshift_package PROPERTIES
     OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package/bin
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")

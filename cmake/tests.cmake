@@ -29,6 +29,9 @@ function(kvshift_select_tests list prefix)
     set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 kvshift_select_tests(test_sources "")
+if(NOT MICROHTTPD_FOUND)
+    list(FILTER test_sources EXCLUDE REGEX "/tests/serve/")
+endif()
 kvshift_select_tests(test_scripts cli_)
 
 # Finite differences need more precision than float.  Their tests use the trainer and lower layers.
@@ -49,7 +52,7 @@ endif()
 
 # Tests that take long start first, so that no core is idle at the end.
 set(first_tests test_levels test_levels_attention test_state test_session_types test_ranks
-    test_sessions)
+    test_sessions cli_serve)
 function(kvshift_describe_test name label)
     set_tests_properties(${name} PROPERTIES
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
@@ -79,7 +82,7 @@ foreach(source IN LISTS test_sources)
     elseif(source MATCHES "/tests/api/") # linked like programs of users
         target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
         target_link_libraries(${name} PRIVATE kvshift ${CMOCKA_LINK_LIBRARIES} m)
-    elseif(source MATCHES "/tests/config/") # the options of the command
+    elseif(source MATCHES "/tests/(config|serve)/") # parts of the command
         target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
     else()
         target_link_libraries(${name} PRIVATE kvshift_static_test_helpers)
@@ -131,7 +134,8 @@ target_compile_options(kvshift_command_base PRIVATE -ffp-contract=off)
 add_executable(kvshift_public ${PROJECT_SOURCE_DIR}/src/cli/main.c $<TARGET_OBJECTS:kvshift_cli>)
 kvshift_own_code(kvshift_public)
 # The shared library comes first, so that public functions are taken from it.
-target_link_libraries(kvshift_public PRIVATE kvshift kvshift_command_base ${KVSHIFT_LIBRARIES})
+target_link_libraries(kvshift_public PRIVATE kvshift kvshift_command_base ${KVSHIFT_LIBRARIES}
+    ${MICROHTTPD_LINK_LIBRARIES} Threads::Threads)
 set_target_properties(kvshift_public PROPERTIES
     OUTPUT_NAME kvshift-public RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 add_test(NAME command_public_abi

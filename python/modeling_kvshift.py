@@ -7,8 +7,8 @@ by a few learned coefficients per head, before the rotary positions are applied:
 
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
-config.json is that of Llama with an additional object "kvshift" for the differences.
-`OWN_SETTINGS` lists its keys with the values of a plain model.
+config.json is that of Llama or GPT-2 with an additional object "kvshift" for the differences.
+`OWN_SETTINGS` lists its keys with the values of a plain Llama, `GPT2_SETTINGS` where GPT-2 has others.
 
 Which token is "the token before" (`Attention.shift`):
 
@@ -22,6 +22,7 @@ Which token is "the token before" (`Attention.shift`):
 """
 
 import math
+from functools import partial
 
 import torch
 from torch import nn
@@ -35,6 +36,7 @@ from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.pytorch_utils import Conv1D
 
 OWN_SETTINGS = {
     "body": "llama",
@@ -61,18 +63,18 @@ OWN_SETTINGS = {
     "qkv_bias": False,
     "o_bias": False,
     "mlp_bias": False,
-    "qk_norm": "none",  # between shift and rotation; head = of each head's queries and keys
+    "qk_norm": "none",  # between shift and rotation; see `qk_norm_of`
     "embedding_norm": False,
-    "norm_kind": "auto",  # for this and the five following see UNSUPPORTED
-    "norm_place": "before",
-    "gain_offset": False,
-    "parallel": "none",
-    "activation": "auto",
-    "plain_mlp": False,
+    "norm_kind": "auto",  # auto = rms
+    "norm_place": "before",  # of attention and MLP; see `Block`
+    "gain_offset": False,  # norms multiply by 1 + weight
+    "parallel": "none",  # own, shared: attention and MLP read the same x, with two norms or one
+    "activation": "auto",  # of the MLP; auto = silu
+    "plain_mlp": False,  # the MLP has no gate
     "embedding_scale": 0.0,  # this and the two following: 0 = 1
     "residual_scale": 0.0,
     "logit_divisor": 0.0,
-    "logit_cap": 0.0,
+    "logit_cap": 0.0,  # logits become cap * tanh(logits / cap); 0 = they stay
     "rotary_scaling": "none",  # for the numbers of each kind see `frequencies`
     "rope_factor": 0.0,
     "rope_original_context": 0,
@@ -86,26 +88,60 @@ OWN_SETTINGS = {
     "rope_long_factors": [],  # beyond the context
     "no_rope_layers": [],  # layers where nothing rotates
     "sliding_rope_base": 0.0,  # of layers with the window, which then have no scaling; 0 = as others
-    "score_cap": 0.0,
+    "score_cap": 0.0,  # the same for scores, before the slopes of ALiBi
+    "filters": "none",  # for this and those up to sliding_head_size see UNSUPPORTED
+    "filter_window": 0,
+    "mlp_factor": False,
+    "relative_size": 0,
+    "relative_extent": 0,
+    "score_divisor": "root",
+    "score_growth": 0.0,
+    "score_growth_start": 0.0,
+    "sliding_head_size": 0,
     "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
+GPT2_SETTINGS = {
+    "positions": "learned",
+    "norm_kind": "layer",
+    "activation": "gelu-tanh",
+    "plain_mlp": True,
+    "qkv_bias": True,
+    "o_bias": True,
+    "mlp_bias": True,
+    "kv_heads": 0,  # this and the next have keys of their own in Llama's files; 0 = as many as heads
+    "rope_theta": 1e5,
+}
+# Llama's names of what GPT-2's config.json names otherwise, and settings that are keys there.
+GPT2_KEYS = {
+    "hidden_size": "n_embd",
+    "intermediate_size": "n_inner",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+    "rms_norm_eps": "layer_norm_epsilon",
+}
+GPT2_DROPOUT = {"dropout_embedding": "embd_pdrop", "dropout_attention": "attn_pdrop",
+                "dropout_residual": "resid_pdrop"}
 CHOICES = {
-    "body": ["llama"],
+    "body": ["llama", "gpt2"],
     "targets": ["none", "k", "v", "kv", "qkv"],
-    "form": ["free", "gate", "clamp", "channel", "data", "hard"],
-    "positions": ["rope", "alibi", "learned", "none"],
+    "form": ["free", "gate", "clamp", "channel", "data", "hard"],  # not "residual"
+    "positions": ["rope", "alibi", "learned", "none"],  # not "relative"
     "head": ["linear", "normalised", "none"],
-    "qk_norm": ["none", "head"],  # not "full", "layer"
+    "qk_norm": ["none", "head", "full", "layer"],
+    "norm_kind": ["auto", "rms", "layer"],
+    "norm_place": ["before", "after", "both"],
+    "parallel": ["none", "own", "shared"],
+    "activation": ["auto", "silu", "gelu", "gelu-tanh", "relu"],
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
 }
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.
 UNSUPPORTED = {
-    "gain_offset", "plain_mlp", "score_cap", "logit_cap",
-    "norm_kind",  # "layer", "rms"
-    "norm_place",  # "before", "after", "both"
-    "parallel",  # "own", "shared"
-    "activation",  # "gelu", "gelu-tanh", "relu", "silu"
+    "filters",  # "attention", "mlp", "branches"
+    "filter_window", "mlp_factor", "relative_size", "relative_extent",
+    "score_divisor",  # "size"
+    "score_growth", "score_growth_start", "sliding_head_size",
 }
 
 
@@ -134,8 +170,15 @@ class KVShiftConfig(PretrainedConfig):
         self.initializer_range = initializer_range
         self.use_cache = use_cache
         self.kvshift = dict(kvshift or {})
+        if self.is_gpt2():
+            for ours, theirs in GPT2_KEYS.items():
+                if theirs not in others:
+                    raise ValueError(f"expected the key '{theirs}', which GPT-2 has")
+                setattr(self, ours, others[theirs])
+            self.num_key_value_heads = self.own("kv_heads") or self.num_attention_heads
+            self.rope_theta = self.own("rope_theta")
         for key, value in self.kvshift.items():
-            if key not in OWN_SETTINGS:
+            if key not in OWN_SETTINGS and not (self.is_gpt2() and key in GPT2_SETTINGS):
                 raise ValueError(f"kvshift: unknown key '{key}'")
             if key in UNSUPPORTED and value != OWN_SETTINGS[key]:
                 raise ValueError(f"kvshift: key '{key}': expected {OWN_SETTINGS[key]}, found "
@@ -145,8 +188,15 @@ class KVShiftConfig(PretrainedConfig):
                                  f"found '{value}'")
         super().__init__(**others)
 
+    def is_gpt2(self):
+        return self.kvshift.get("body") == "gpt2"
+
     def own(self, key):
-        return self.kvshift.get(key, OWN_SETTINGS[key])
+        if key in self.kvshift:
+            return self.kvshift[key]
+        if self.is_gpt2() and key in GPT2_DROPOUT:
+            return getattr(self, GPT2_DROPOUT[key], 0.1)
+        return GPT2_SETTINGS[key] if self.is_gpt2() and key in GPT2_SETTINGS else OWN_SETTINGS[key]
 
     def slides(self, layer):
         layers = self.own("sliding_layers")
@@ -162,6 +212,13 @@ class KVShiftConfig(PretrainedConfig):
 
     def head_size(self, layer):
         return self.own("head_size") or self.hidden_size // self.heads(layer)[0]
+
+
+class KVShiftGPT2Config(KVShiftConfig):
+    """transformers remembers one class of models for each class of configurations."""
+
+    def __init__(self, **settings):  # without it transformers 5 would make one
+        super().__init__(**settings)
 
 
 # ---- state ---------------------------------------------------------------------------------------
@@ -331,22 +388,63 @@ def starts_of(seq_idx, cu_seq_lens, batch, tokens, device):
 
 # ---- parts ---------------------------------------------------------------------------------------
 
-class RMSNorm(nn.Module):
-    def __init__(self, size, eps):
+class Norm(nn.Module):
+    """RMSNorm or LayerNorm of the last dimension."""
+
+    def __init__(self, config, size, kind, bias):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
+        self.eps, self.kind = config.rms_norm_eps, kind
+        self.offset = float(config.own("gain_offset"))
+        self.weight = nn.Parameter(torch.full((size,), 1 - self.offset))
+        self.bias = nn.Parameter(torch.zeros(size)) if bias else None
 
     def forward(self, x):
         y = x.float()
+        if self.kind == "layer":
+            y = y - y.mean(-1, keepdim=True)
         y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
-        return self.weight * y.to(x.dtype)
+        if self.offset == 0 and self.bias is None:
+            return self.weight * y.to(x.dtype)
+        y = y * (self.offset + self.weight.float())
+        return (y if self.bias is None else y + self.bias.float()).to(x.dtype)
+
+
+def row_norm(config):
+    kind = config.own("norm_kind").replace("auto", "rms")
+    return Norm(config, config.hidden_size, kind, bias=kind == "layer")
 
 
 def norm_of(config):
-    if not config.own("norm"):
-        return nn.Identity()
-    return RMSNorm(config.hidden_size, config.rms_norm_eps)
+    return row_norm(config) if config.own("norm") else nn.Identity()
+
+
+class FullNorm(Norm):
+    """RMSNorm of all heads together, x [batch, heads, tokens, size]."""
+
+    def forward(self, x):
+        rows = super().forward(x.transpose(1, 2).flatten(2))
+        return rows.unflatten(2, (x.shape[1], x.shape[3])).transpose(1, 2)
+
+
+class HeadNorms(nn.Module):
+    """LayerNorm without bias of each head, with weights of its own."""
+
+    def __init__(self, config, heads, size):
+        super().__init__()
+        self.norms = nn.ModuleList(Norm(config, size, "layer", bias=False) for _ in range(heads))
+
+    def forward(self, x):
+        return torch.cat([norm(head) for norm, head in zip(self.norms, x.split(1, dim=1))], dim=1)
+
+
+def qk_norm_of(config, heads, size):
+    """The norm of queries or keys, and the end of its name."""
+    kind = config.own("qk_norm")
+    if kind == "layer":
+        return "layernorm", HeadNorms(config, heads, size)
+    if kind == "full":
+        return "norm", FullNorm(config, heads * size, "rms", bias=False)
+    return "norm", Norm(config, size, "rms", bias=False)
 
 
 def scaled(x, config, key):
@@ -355,16 +453,52 @@ def scaled(x, config, key):
     return x * factor if factor else x
 
 
+def capped(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
+
+
+class GPT2Names:
+    """Gives modules GPT-2's names, `names` = {Llama's: GPT-2's}; the rest of this file reads them by
+    Llama's.  Matrices are stored input x output."""
+
+    names = {}
+
+    def rename(self, config):
+        for ours, theirs in self.names.items():
+            module = self._modules.pop(ours, None)
+            if isinstance(module, nn.Linear):
+                module = Conv1D(module.out_features, module.in_features)
+                if theirs == "c_proj":  # it ends a branch, so initial values are smaller
+                    module.factor = 1 / math.sqrt(2 * config.num_hidden_layers)
+            if module is not None:
+                self._modules[theirs] = module
+
+    def __getattr__(self, name):
+        return super().__getattr__(self.names.get(name, name))
+
+
 class MLP(nn.Module):
     def __init__(self, config):
         super().__init__()
         size, inner, bias = config.hidden_size, config.intermediate_size, config.own("mlp_bias")
-        self.gate_proj = nn.Linear(size, inner, bias=bias)
+        self.activation = {"gelu": F.gelu, "gelu-tanh": partial(F.gelu, approximate="tanh"),
+                           "relu": F.relu}.get(config.own("activation"), F.silu)
+        self.gate_proj = None if config.own("plain_mlp") else nn.Linear(size, inner, bias=bias)
         self.up_proj = nn.Linear(size, inner, bias=bias)
         self.down_proj = nn.Linear(inner, size, bias=bias)
 
     def forward(self, x):
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        if self.gate_proj is None:
+            return self.down_proj(self.activation(self.up_proj(x)))
+        return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
+
+
+class GPT2MLP(GPT2Names, MLP):
+    names = {"up_proj": "c_fc", "down_proj": "c_proj"}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.rename(config)
 
 
 def yarn_share(config, base, pairs):
@@ -433,13 +567,19 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
         self.v_proj = nn.Linear(width, self.kv_heads * self.size, bias=bias)
         self.o_proj = nn.Linear(self.heads * self.size, width, bias=config.own("o_bias"))
-        if config.own("qk_norm") == "head":
-            self.q_norm = RMSNorm(self.size, config.rms_norm_eps)
-            self.k_norm = RMSNorm(self.size, config.rms_norm_eps)
+        self.qk_norms = {}  # names of modules
+        if config.own("qk_norm") != "none":
+            for target, heads in ("q", self.heads), ("k", self.kv_heads):
+                end, norm = qk_norm_of(config, heads, self.size)
+                self.qk_norms[target] = f"{target}_{end}"
+                setattr(self, self.qk_norms[target], norm)
         for target in self.targets:
             shape = self.shift_shape(self.heads if target == "q" else self.kv_heads)
             if shape:
                 setattr(self, f"{target}_shift", nn.Parameter(torch.empty(shape)))
+
+    def project(self, x):
+        return self.q_proj(x), self.k_proj(x), self.v_proj(x)
 
     def shift_shape(self, heads):
         taps = self.config.own("window") + 1
@@ -489,18 +629,18 @@ class Attention(nn.Module):
 
     def attend(self, q, k, v, bias, causal):
         """Returns the weighted sum of v, [batch, heads, tokens, size], and the attention weights
-        (None with sdpa).  `bias` is added to scores or, if boolean, True hides a key."""
+        (None with sdpa, which cannot cap scores).  `bias` is added to scores or, if boolean, True hides a key."""
         group = self.heads // self.kv_heads
         dropout = self.config.own("dropout_attention") if self.training else 0.0
         if self.config._attn_implementation == "sdpa" and bias is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal,
                                                   scale=self.scale, enable_gqa=group > 1), None
         k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        if self.config._attn_implementation == "sdpa":
+        if self.config._attn_implementation == "sdpa" and not self.config.own("score_cap"):
             mask = ~bias if bias.dtype == torch.bool else bias.to(q.dtype)
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout,
                                                   scale=self.scale), None
-        scores = (q @ k.transpose(2, 3)).float() * self.scale
+        scores = capped((q @ k.transpose(2, 3)).float() * self.scale, self.config.own("score_cap"))
         if bias.dtype == torch.bool:
             scores = scores.masked_fill(bias, torch.finfo(scores.dtype).min)
         else:
@@ -510,16 +650,16 @@ class Attention(nn.Module):
 
     def forward(self, x, rotation, bias, causal, before, cache):
         batch, tokens, _ = x.shape
-        rows = {target: projection(x).view(batch, tokens, -1, self.size).transpose(1, 2)
-                for target, projection in zip("qkv", (self.q_proj, self.k_proj, self.v_proj))}
+        rows = {target: row.view(batch, tokens, -1, self.size).transpose(1, 2)
+                for target, row in zip("qkv", self.project(x))}
         tails = {} if cache is None else cache.layers[self.layer].tails
         for target in self.targets:
             rows[target], tail = self.shift(target, rows[target], x, tails.get(target), before)
             if cache is not None:
                 tails[target] = tail
+        for target, name in self.qk_norms.items():
+            rows[target] = getattr(self, name)(rows[target])
         q, k, v = rows["q"], rows["k"], rows["v"]
-        if self.config.own("qk_norm") == "head":
-            q, k = self.q_norm(q), self.k_norm(k)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         if cache is not None:
@@ -528,15 +668,48 @@ class Attention(nn.Module):
         return self.o_proj(out.transpose(1, 2).reshape(batch, tokens, -1)), weights
 
 
+class GPT2Attention(GPT2Names, Attention):
+    """q, k and v are the outputs of one layer."""
+
+    names = {"o_proj": "c_proj"}
+
+    def __init__(self, config, layer):
+        super().__init__(config, layer)
+        parts = [self._modules.pop(f"{target}_proj").out_features for target in "qkv"]
+        self.rename(config)
+        self.widths, self.c_attn = parts, Conv1D(sum(parts), config.hidden_size)
+
+    def project(self, x):
+        return self.c_attn(x).split(self.widths, dim=-1)
+
+
 class Block(GradientCheckpointingLayer):
+    """x + after(f(before(x))) with f = attention, then with f = MLP; in a parallel block the MLP
+    reads the x that attention reads.  `norm_place` says which of the norms are there."""
+
+    attention_class, mlp_class = Attention, MLP
+
     def __init__(self, config, layer):
         super().__init__()
         self.config = config
-        self.self_attn = Attention(config, layer)
-        self.input_layernorm = norm_of(config)
-        if config.own("mlp"):
-            self.mlp = MLP(config)
+        self.self_attn = self.attention_class(config, layer)
+        self.mlp = self.mlp_class(config) if config.own("mlp") else None
+        before, after = config.own("norm_place") != "after", config.own("norm_place") != "before"
+        shared = config.own("parallel") == "shared"
+        self.after_attention = "post_attention_layernorm" if after else ""
+        self.before_mlp = ("input_layernorm" if shared else "pre_feedforward_layernorm" if after
+                           else "post_attention_layernorm")
+        if before:
+            self.input_layernorm = norm_of(config)
+        if after:
             self.post_attention_layernorm = norm_of(config)
+        if self.mlp is not None and before and not shared:
+            setattr(self, self.before_mlp, norm_of(config))
+        if self.mlp is not None and after:
+            self.post_feedforward_layernorm = norm_of(config)
+
+    def normed(self, name, x):
+        return getattr(self, name)(x) if hasattr(self, name) else x
 
     def add(self, x, branch):
         branch = scaled(branch, self.config, "residual_scale")
@@ -544,11 +717,22 @@ class Block(GradientCheckpointingLayer):
         return x + branch if self.config.own("residual") else branch
 
     def forward(self, x, **shared):
-        branch, weights = self.self_attn(self.input_layernorm(x), **shared)
-        x = self.add(x, branch)
-        if self.config.own("mlp"):
-            x = self.add(x, self.mlp(self.post_attention_layernorm(x)))
-        return x, weights
+        branch, weights = self.self_attn(self.normed("input_layernorm", x), **shared)
+        middle = self.add(x, self.normed(self.after_attention, branch))
+        if self.mlp is None:
+            return middle, weights
+        inputs = middle if self.config.own("parallel") == "none" else x
+        branch = self.mlp(self.normed(self.before_mlp, inputs))
+        return self.add(middle, self.normed("post_feedforward_layernorm", branch)), weights
+
+
+class GPT2Block(GPT2Names, Block):
+    attention_class, mlp_class = GPT2Attention, GPT2MLP
+    names = {"self_attn": "attn", "input_layernorm": "ln_1", "post_attention_layernorm": "ln_2"}
+
+    def __init__(self, config, layer):
+        super().__init__(config, layer)
+        self.rename(config)
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -557,17 +741,19 @@ class KVShiftPreTrainedModel(PreTrainedModel):
     config_class = KVShiftConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["Block"]
+    _no_split_modules = ["Block", "GPT2Block"]
     _supports_sdpa = True
 
     @torch.no_grad()
     def _init_weights(self, module):
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            module.weight.normal_(0.0, self.config.initializer_range)
+        if isinstance(module, (nn.Linear, nn.Embedding, Conv1D)):
+            module.weight.normal_(0.0, self.config.initializer_range * getattr(module, "factor", 1))
             if getattr(module, "bias", None) is not None:
                 module.bias.zero_()
-        elif isinstance(module, RMSNorm):
-            module.weight.fill_(1.0)
+        elif isinstance(module, Norm):
+            module.weight.fill_(1 - module.offset)
+            if module.bias is not None:
+                module.bias.zero_()
         elif isinstance(module, Attention):
             for target in module.targets:
                 params = getattr(module, f"{target}_shift", None)
@@ -602,14 +788,16 @@ def wants_dict(return_dict, config):
 
 
 class KVShiftModel(KVShiftPreTrainedModel):
+    block_class = Block
+
     def __init__(self, config):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         if config.own("embedding_norm"):
-            self.embed_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+            self.embed_norm = row_norm(config)
         if config.own("positions") == "learned":
             self.embed_positions = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.layers = nn.ModuleList(Block(config, layer)
+        self.layers = nn.ModuleList(self.block_class(config, layer)
                                     for layer in range(config.num_hidden_layers))
         self.norm = norm_of(config)
         self.gradient_checkpointing = False
@@ -631,7 +819,8 @@ class KVShiftModel(KVShiftPreTrainedModel):
         keys = layout.past + layout.tokens
         alibi = self.config.own("positions") == "alibi"
         if (self.config._attn_implementation == "sdpa" and layout.before is None and not alibi
-                and (window == 0 or window >= keys) and (layout.past == 0 or layout.tokens == 1)):
+                and (window == 0 or window >= keys) and (layout.past == 0 or layout.tokens == 1)
+                and not self.config.own("score_cap")):
             return None
         hidden = layout.hidden(window)
         if not alibi:
@@ -728,11 +917,12 @@ class KVShiftModel(KVShiftPreTrainedModel):
 
 
 class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
+    model_class = KVShiftModel
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
 
     def __init__(self, config):
         super().__init__(config)
-        self.model = KVShiftModel(config)
+        self.model = self.model_class(config)
         if config.own("head") != "none":
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
@@ -740,12 +930,12 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
     def head(self, x):
         if self.config.own("logit_divisor"):
             x = x / self.config.own("logit_divisor")
-        if self.config.own("head") == "none":
-            return x
         if self.config.own("head") == "normalised":
             rows = self.lm_head.weight
-            return F.linear(x, rows / rows.float().norm(dim=1, keepdim=True).to(rows.dtype))
-        return self.lm_head(x)
+            x = F.linear(x, rows / rows.float().norm(dim=1, keepdim=True).to(rows.dtype))
+        elif self.config.own("head") == "linear":
+            x = self.lm_head(x)
+        return capped(x, self.config.own("logit_cap"))
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
                 inputs_embeds=None, labels=None, use_cache=None, output_attentions=None,
@@ -768,3 +958,25 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
                                         hidden_states=out.hidden_states,
                                         attentions=out.attentions)
         return output if wants_dict(return_dict, self.config) else output.to_tuple()
+
+
+# ---- GPT-2's layout ------------------------------------------------------------------------------
+
+class KVShiftGPT2PreTrainedModel(GPT2Names):
+    config_class = KVShiftGPT2Config
+    base_model_prefix = "transformer"
+
+    def post_init(self):
+        self.rename(self.config)
+        super().post_init()
+
+
+class KVShiftGPT2Model(KVShiftGPT2PreTrainedModel, KVShiftModel):
+    block_class = GPT2Block
+    names = {"embed_tokens": "wte", "embed_positions": "wpe", "layers": "h", "norm": "ln_f"}
+
+
+class KVShiftGPT2ForCausalLM(KVShiftGPT2PreTrainedModel, KVShiftForCausalLM):
+    model_class = KVShiftGPT2Model
+    names = {"model": "transformer"}
+    _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}

@@ -302,9 +302,12 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
         *span = *from;
         span->k = behind(c, from->k, cache);
         span->v = behind(c, from->v, cache);
-        span->tail_q = tail_of(c, from->tail_q, &a->q_shift, a->heads, from, a);
-        span->tail_k = tail_of(c, from->tail_k, &a->k_shift, a->kv_heads, from, a);
-        span->tail_v = tail_of(c, from->tail_v, &a->v_shift, a->kv_heads, from, a);
+        span->tails[KVSI_TAIL_Q] =
+            tail_of(c, from->tails[KVSI_TAIL_Q], &a->q_shift, a->heads, from, a);
+        span->tails[KVSI_TAIL_K] =
+            tail_of(c, from->tails[KVSI_TAIL_K], &a->k_shift, a->kv_heads, from, a);
+        span->tails[KVSI_TAIL_V] =
+            tail_of(c, from->tails[KVSI_TAIL_V], &a->v_shift, a->kv_heads, from, a);
         positions = from->past + from->len > positions ? from->past + from->len : positions;
     }
     now.spans = spans;
@@ -313,6 +316,11 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
     now.v_shift = shift_of(c, a->v_shift, a->kv_heads, a);
     now.rotations = reals(c, a->rotations, positions * a->rotary);
     now.slopes = reals(c, a->slopes, a->heads);
+    now.growth = reals(c, a->growth, positions);
+    now.relative.rows = reals(c, a->relative.rows, a->tokens * a->heads * a->relative.size);
+    now.relative.table = reals(c, a->relative.table, a->relative.size * a->relative.extent);
+    now.relative.d_rows = reals(c, a->relative.d_rows, a->tokens * a->heads * a->relative.size);
+    now.relative.d_table = reals(c, a->relative.d_table, a->relative.size * a->relative.extent);
     now.q_gain = reals(c, a->q_gain, gains_of(a, a->heads));
     now.k_gain = reals(c, a->k_gain, gains_of(a, a->kv_heads));
     now.d_q_gain = reals(c, a->d_q_gain, gains_of(a, a->heads));
@@ -462,6 +470,48 @@ static void attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, 
         ref->attention_backward(&k, reals(c, d_qkv, qkv_of(a)), reals(c, d_out, dim_of(a)),
                                 reals(c, out, dim_of(a)), reals(c, logsum, a->tokens * a->heads),
                                 reals(c, qkv, qkv_of(a)), &now);
+}
+
+static kvsi_filter filter_of(const kvsi_context *c, const kvsi_filter *f,
+                             kvsi_span spans[SPANS_MAX])
+{
+    const size_t parameters = f->width * (f->window + 1);
+    kvsi_filter now = *f;
+
+    assert_true(f->sequences <= SPANS_MAX);
+    for (size_t i = 0; i < f->sequences; i++) {
+        spans[i] = f->spans[i];
+        spans[i].tails[f->tail] = reals(c, f->spans[i].tails[f->tail],
+                                        (1 + f->spans[i].snapshots) * f->window * f->width);
+    }
+    now.spans = spans;
+    now.parameters = reals(c, f->parameters, parameters);
+    now.gradient = reals(c, f->gradient, parameters);
+    now.factor = reals(c, f->factor, 1);
+    now.d_factor = reals(c, f->d_factor, 1);
+    return now;
+}
+
+static void filter_forward(kvsi_context *c, real *y, const real *x, const kvsi_filter *f, size_t n)
+{
+    kvsi_span spans[SPANS_MAX];
+    const kvsi_filter now = filter_of(c, f, spans);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->filter_forward(&k, reals(c, y, n * f->width), reals(c, x, n * f->width), &now, n);
+}
+
+static void filter_backward(kvsi_context *c, real *d_x, const real *d_y, const real *x,
+                            const kvsi_filter *f, size_t n)
+{
+    kvsi_span spans[SPANS_MAX];
+    const kvsi_filter now = filter_of(c, f, spans);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->filter_backward(&k, reals(c, d_x, n * f->width), reals(c, d_y, n * f->width),
+                             reals(c, x, n * f->width), &now, n);
 }
 
 static void activation_forward(kvsi_context *c, real *y, const real *x, const kvsi_mlp *mlp,

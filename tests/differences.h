@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "support.h"
 
-enum { OPERANDS_MAX = 7 };
+enum { OPERANDS_MAX = 9 };
 
 typedef struct trial {
     kvsi_context c;

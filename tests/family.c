@@ -29,6 +29,11 @@ typedef struct variant {
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
+#define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
+#define BRANCHES (KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP)
+#define RELATIVE(size, extent)                                                                     \
+    .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
+#define GROWTH .score_growth = 0.4, .score_growth_start = 2.5
 
 static const variant variants[] = {
     {"none", {.kv_heads = 2}},
@@ -83,6 +88,20 @@ static const variant variants[] = {
     {"layers without rope", {SHIFT(KV, FREE, 1), .no_rope_layers = 1 << 1, LLAMA3}},
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
+    {"filters", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 3)}},
+    {"filters without a shift", {FILTERS(BRANCHES, 2), .mlp_factor = 1, .kv_heads = 2}},
+    {"filter of the MLP, norms after",
+     {SHIFT(QKV, DATA, 1), FILTERS(KVSI_FILTER_MLP, 1), .norm_place = KVSI_NORM_AFTER}},
+    {"filter of attention, no MLP", {FILTERS(KVSI_FILTER_ATTENTION, 3), .no_mlp = 1}},
+    {"relative positions", {SHIFT(KV, FREE, 1), RELATIVE(3, 70), .kv_heads = 2}},
+    {"relative positions, sliding layer, capped scores",
+     {SHIFT(QKV, DATA, 1), RELATIVE(5, 300), SECOND_LAYER_SLIDES, .score_cap = 2}},
+    {"growing scores, alibi", {SHIFT(KV, FREE, 1), GROWTH, ALIBI, SECOND_LAYER_SLIDES}},
+    {"growing scores, rotary", {SHIFT(KV, FREE, 1), GROWTH, .kv_heads = 2}},
+    {"filters, relative positions, growing scores, norms of q and k",
+     {SHIFT(KV, RESIDUAL, 3), FILTERS(BRANCHES, 3), .mlp_factor = 1, RELATIVE(3, 20), GROWTH,
+      SECOND_LAYER_SLIDES, .sliding_head_size = 8, QK_NORM(HEAD), .embedding_norm = 1,
+      .score_divisor = KVSI_SCORE_DIVISOR_SIZE}},
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},

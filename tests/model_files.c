@@ -319,6 +319,11 @@ static void gguf_name(char out[96], const kvsi_parameter *p)
         {"self_attn.q_shift", "attn_q_shift"},
         {"self_attn.k_shift", "attn_k_shift"},
         {"self_attn.v_shift", "attn_v_shift"},
+        {"self_attn.r_proj.weight", "attn_r.weight"},
+        {"self_attn.r_table", "attn_r_table"},
+        {"self_attn.filter", "attn_filter"},
+        {"mlp.filter", "ffn_filter"},
+        {"mlp.factor", "ffn_factor"},
         {"post_attention_layernorm.weight", "ffn_norm.weight"},
         {"mlp.gate_proj.weight", "ffn_gate.weight"},
         {"mlp.up_proj.weight", "ffn_up.weight"},
@@ -338,7 +343,7 @@ static void gguf_name(char out[96], const kvsi_parameter *p)
 
 static kvsi_dtype dtype_of(uint32_t type, const kvsi_parameter *p)
 {
-    if (p->rank == 1 || p->role == KVSI_TAPS)
+    if (p->rank == 1 || kvsi_group_of(p->role) != KVSI_MATRICES)
         return KVSI_F32;
     switch (type) {
     case 0:

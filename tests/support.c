@@ -201,6 +201,12 @@ static double initial_number(const kvs_model_config *c, const kvsi_parameter *p,
         return (c->gain_offset ? 0 : 1) + 0.3 * kvsi_random_normal(random);
     case KVSI_BIAS:
         return 0.3 * kvsi_random_normal(random);
+    case KVSI_FACTOR:
+        return 1.3;
+    case KVSI_FILTER:
+        return 0.4 * kvsi_random_normal(random);
+    case KVSI_RELATIVE_TABLE:
+        return kvsi_random_normal(random);
     case KVSI_TAPS:
         return 2 * kvsi_random_uniform(random) - 0.5;
     default:

@@ -80,8 +80,8 @@ KVS_API kvs_status kvs_model_check(kvs_model_check_result *out, const char *path
 typedef enum kvs_format {
     KVS_FORMAT_AUTO,       /**< by file name: .gguf is gguf, .bin is llama2c, anything else is hf */
     KVS_FORMAT_HF,         /**< a folder in Hugging Face's layout */
-    KVS_FORMAT_GGUF,       /**< architecture llama if that computes the same, otherwise kvshift */
-    KVS_FORMAT_GGUF_LLAMA, /**< architecture llama, or fail */
+    KVS_FORMAT_GGUF,       /**< the architecture of llama.cpp that computes the same, or kvshift */
+    KVS_FORMAT_GGUF_LLAMA, /**< an architecture of llama.cpp, or fail */
     KVS_FORMAT_LLAMA2C,    /**< plain Llama models only */
     KVS_FORMAT_LLAMA2C_V1  /**< version 1 of llama2.c's format; plain Llama models only */
 } kvs_format;

@@ -73,7 +73,7 @@ json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static const char *found(const json_t *value)
+const char *kvsi_json_found(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -100,7 +100,7 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
                              const char *expected, kvs_err *err)
 {
     return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected %s, found %s", what, key,
-                     expected, found(value));
+                     expected, kvsi_json_found(value));
 }
 
 /* ---- whole files ----------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static kvs_status parse(json_t **out, json_type type, loader *load_text, const c
                          error.line, error.column, error.text);
     if (json_typeof(value) != type) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s': expected a JSON %s, found %s", what,
-                       type == JSON_OBJECT ? "object" : "array", found(value));
+                       type == JSON_OBJECT ? "object" : "array", kvsi_json_found(value));
         json_decref(value);
         return st;
     }

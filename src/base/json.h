@@ -55,6 +55,9 @@ kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, c
 kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char *key,
                               const char *what, kvs_err *err);
 
+/* What a value is, for messages: "text", "a whole number". */
+const char *kvsi_json_found(const json_t *value);
+
 /* A string from any bytes; those that are not UTF-8 become U+FFFD. */
 json_t *kvsi_json_text(const char *text, size_t size);
 /* The same for a path or a command line, which may hold any bytes; null for NULL. */

@@ -40,7 +40,7 @@ typedef struct kvsi_command {
 extern const kvsi_command kvsi_cmd_data, kvsi_cmd_tokenizer, kvsi_cmd_train, kvsi_cmd_plan,
     kvsi_cmd_generate, kvsi_cmd_score, kvsi_cmd_ppl, kvsi_cmd_eval, kvsi_cmd_convert,
     kvsi_cmd_inspect, kvsi_cmd_analyze, kvsi_cmd_report, kvsi_cmd_theory, kvsi_cmd_repro,
-    kvsi_cmd_bench, kvsi_cmd_config, kvsi_cmd_version, kvsi_cmd_chat;
+    kvsi_cmd_bench, kvsi_cmd_config, kvsi_cmd_version, kvsi_cmd_chat, kvsi_cmd_serve;
 extern const kvsi_command kvsi_config_presets;        /* a verb of config */
 extern const kvsi_command *const kvsi_cli_commands[]; /* all, ended by NULL */
 

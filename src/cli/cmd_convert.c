@@ -120,11 +120,11 @@ static const kvsi_command_options options = {
                                     "overwrite", "quiet", NULL},
     .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
                "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
-    .notes = "Formats: hf is a folder with config.json and safetensors; for a Llama with shift it "
+    .notes = "Formats: hf is a folder with config.json and safetensors; for a model with shift it "
              "also contains\nmodeling_kvshift.py, so that transformers can run it "
-             "(trust_remote_code).  gguf has the\narchitecture llama if that computes the same, "
-             "otherwise kvshift.  llama2c is for plain Llama\nmodels.  docs/formats.md describes "
-             "the formats.",
+             "(trust_remote_code).  gguf has the\narchitecture of llama.cpp that computes the "
+             "same, otherwise kvshift.  llama2c is for plain\nLlama models.  docs/formats.md "
+             "describes the formats.",
     .argument = "[IN] OUT",
     .min_arguments = 1,
     .max_arguments = 2,

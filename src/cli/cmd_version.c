@@ -35,7 +35,11 @@ static void find_optional_parts(optional_part parts[OPTIONAL_PARTS])
 {
     parts[0] = (optional_part){"gnuplot", kvsi_program_found("gnuplot")};
     parts[1] = (optional_part){"MPI", kvs_comm_has_mpi()};
+#ifdef KVSI_HAVE_MICROHTTPD
+    parts[2] = (optional_part){"HTTP", 1};
+#else
     parts[2] = (optional_part){"HTTP", 0};
+#endif
 }
 
 static const char *yes_no(int yes)

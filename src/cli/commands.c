@@ -12,6 +12,7 @@ const kvsi_command *const kvsi_cli_commands[] = {
     &kvsi_cmd_plan,
     &kvsi_cmd_generate,
     &kvsi_cmd_chat,
+    &kvsi_cmd_serve,
     &kvsi_cmd_score,
     &kvsi_cmd_ppl,
     &kvsi_cmd_eval,

@@ -26,7 +26,7 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
      .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
      .help = "tokenizer: tokenizer.json, .model, .bin or GGUF",                                  \
      .automatic = "in the model's folder, in or beside its file"}
-#define KVSI_RUN_ROWS(settings)                                                                    \
+#define KVSI_SPEED_ROWS(settings)                                                                  \
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, input.threads),    \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
      .automatic = "every core", .high = 1024},                                                     \
@@ -41,7 +41,9 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
     {.name = "precision", .kind = KVSI_SETTING_CHOICE,                                             \
      .offset = offsetof(settings, input.precision),                                                \
      .group = "Run", .placeholder = "NAME", .choice_at = kvsi_precision_choice, .value = "f32",    \
-     .help = "precision of products of matrices; quantized weights have integer products"},        \
+     .help = "precision of products of matrices; quantized weights have integer products"}
+#define KVSI_RUN_ROWS(settings)                                                                    \
+    KVSI_SPEED_ROWS(settings),                                                                     \
     {.name = "exact", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, input.exact),        \
      .group = "Run",                                                                               \
      .help = "a sequence has the same bits alone, in a batch and in any division into passes"}

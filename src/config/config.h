@@ -15,12 +15,13 @@
 
 /* How the shift mixes x_t with the tokens before it; src/kernels/forms.c implements all forms. */
 typedef enum kvsi_shift_form {
-    KVSI_SHIFT_FREE,    /* sum_j a_j x_{t-j}: taps a_j per head, free */
-    KVSI_SHIFT_GATE,    /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
-    KVSI_SHIFT_CLAMP,   /* free, clipped into [0,1] in the forward pass */
-    KVSI_SHIFT_CHANNEL, /* free, with separate taps for every channel of a head */
-    KVSI_SHIFT_DATA,    /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
-    KVSI_SHIFT_HARD,    /* the upper half of the head's channels is x_{t-1}; nothing is learned */
+    KVSI_SHIFT_FREE,     /* sum_j a_j x_{t-j}: taps a_j per head, free */
+    KVSI_SHIFT_GATE,     /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
+    KVSI_SHIFT_CLAMP,    /* free, clipped into [0,1] in the forward pass */
+    KVSI_SHIFT_CHANNEL,  /* free, with separate taps for every channel of a head */
+    KVSI_SHIFT_DATA,     /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
+    KVSI_SHIFT_HARD,     /* the upper half of the head's channels is x_{t-1}; nothing is learned */
+    KVSI_SHIFT_RESIDUAL, /* x_t + sum_j a_j x_{t-j}, j from 0 on: channel, with the row itself */
 } kvsi_shift_form;
 
 typedef enum kvsi_shift_init {
@@ -79,7 +80,21 @@ typedef enum kvsi_positions {
     KVSI_POSITIONS_ALIBI,   /* scores decrease with distance, by a slope per head */
     KVSI_POSITIONS_LEARNED, /* a table added to the embeddings */
     KVSI_POSITIONS_NONE,
+    KVSI_POSITIONS_RELATIVE, /* scores of near tokens get a term that the query's row computes */
 } kvsi_positions;
+
+/* What the products of queries and keys are divided by, unless there is a score scale. */
+typedef enum kvsi_score_divisor {
+    KVSI_SCORE_DIVISOR_ROOT, /* the root of the head size */
+    KVSI_SCORE_DIVISOR_SIZE, /* the head size */
+} kvsi_score_divisor;
+
+/* Where a layer filters rows: x_t becomes x_t + sum_j a_j x_{t-j}, j from 0 on, with taps a per
+ * channel.  Bits. */
+enum {
+    KVSI_FILTER_ATTENTION = 1, /* the output of attention, before its norm */
+    KVSI_FILTER_MLP = 2,       /* the output of the MLP, before its norm */
+};
 
 /* The norm of queries and keys, between shift and rotation. */
 typedef enum kvsi_qk_norm {
@@ -90,7 +105,7 @@ typedef enum kvsi_qk_norm {
 } kvsi_qk_norm;
 
 /* How the angular frequencies f of rotary pairs change, for contexts that are longer than those
- * of the first training (model/rotations.c). */
+ * of the first training (config/rotations.c). */
 typedef enum kvsi_rope_scaling {
     KVSI_ROPE_PLAIN,
     KVSI_ROPE_LINEAR,   /* f / factor */
@@ -122,7 +137,12 @@ typedef enum kvsi_head_kind {
     KVSI_HEAD_NONE,       /* the final norm's output is the logits, one per channel */
 } kvsi_head_kind;
 
-enum { KVSI_SHIFT_WINDOW_MAX = 3, KVSI_SLOPES_MAX = 64, KVSI_LISTED_LAYERS_MAX = 64 };
+enum {
+    KVSI_SHIFT_WINDOW_MAX = 3,
+    KVSI_SLOPES_MAX = 64,
+    KVSI_LISTED_LAYERS_MAX = 64,
+    KVSI_RELATIVE_SIZE_MAX = 256
+};
 
 /* The public handle kvs_model_config points to this struct. */
 struct kvs_model_config {
@@ -144,6 +164,9 @@ struct kvs_model_config {
     double logit_cap; /* logits become cap * tanh(logit / cap); 0 = they stay */
     size_t context;   /* longest sequence, in tokens */
     kvsi_shift_config shift;
+    unsigned filters;     /* KVSI_FILTER_ATTENTION | ..., 0 = none */
+    size_t filter_window; /* previous tokens that the filters mix in; 0 = there are none */
+    int mlp_factor;       /* the filter of the MLP's output has a learned factor */
 
     kvsi_positions positions;
     double rope_base;       /* theta of the rotary positions */
@@ -154,12 +177,20 @@ struct kvs_model_config {
                                  others */
     size_t slopes; /* ALiBi: number of values in slope: 0 = 2^(-8i/heads), 1 = one for all heads */
     double slope[KVSI_SLOPES_MAX];
-    double score_scale; /* factor of q . k; 0 = 1/sqrt(head size) */
-    double score_cap;   /* the scaled q . k becomes cap * tanh(q . k / cap); 0 = it stays */
+    size_t relative_size;   /* relative positions: numbers per head that a row computes */
+    size_t relative_extent; /* distances that have a term, from 0 on, in layers without a window;
+                               the others have as many as the window */
+    kvsi_score_divisor score_divisor;
+    double score_scale; /* factor of q . k; 0 = 1 / the divisor */
+    /* In layers without a window, scores of the row at position i have the factor
+     * 1 + score_growth ln(max((i + 1) / score_growth_start, 1)). */
+    double score_growth, score_growth_start;
+    double score_cap; /* the scaled q . k becomes cap * tanh(q . k / cap); 0 = it stays */
 
     size_t sliding_window;   /* token t attends to s > t - window; 0 = to all tokens before it */
     uint64_t sliding_layers; /* bit l = layer l has the window; 0 = every layer */
     size_t sliding_heads, sliding_kv_heads; /* heads of the layers with the window; 0 = as others */
+    size_t sliding_head_size;               /* channels of these heads; 0 = as head_size says */
 
     kvsi_head_kind head;
     int tied; /* output head shares the embedding table */
@@ -327,10 +358,11 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 /* The names of enum values, ended by a NULL name. */
 extern const kvsi_name kvsi_body_names[], kvsi_norm_kind_names[], kvsi_norm_place_names[],
     kvsi_parallel_names[], kvsi_activation_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
-    kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[],
-    kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[], kvsi_precision_names[],
-    kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[],
-    kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
+    kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[], kvsi_filters_names[],
+    kvsi_score_divisor_names[], kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[],
+    kvsi_precision_names[], kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[],
+    kvsi_sampler_names[], kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[],
+    kvsi_dtype_names[];
 /* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];

@@ -47,13 +47,10 @@ const kvsi_alias kvsi_shift_aliases[] = {
 
 /* The arithmetic of each form is a row in kernels/forms.c. */
 const kvsi_name kvsi_shift_form_names[] = {
-    {"free", KVSI_SHIFT_FREE},
-    {"gate", KVSI_SHIFT_GATE},
-    {"clamp", KVSI_SHIFT_CLAMP},
-    {"channel", KVSI_SHIFT_CHANNEL},
-    {"data", KVSI_SHIFT_DATA},
-    {"hard", KVSI_SHIFT_HARD},
-    {0},
+    {"free", KVSI_SHIFT_FREE},         {"gate", KVSI_SHIFT_GATE},
+    {"clamp", KVSI_SHIFT_CLAMP},       {"channel", KVSI_SHIFT_CHANNEL},
+    {"data", KVSI_SHIFT_DATA},         {"hard", KVSI_SHIFT_HARD},
+    {"residual", KVSI_SHIFT_RESIDUAL}, {0},
 };
 
 const kvsi_name kvsi_shift_init_names[] = {
@@ -64,12 +61,21 @@ const kvsi_name kvsi_shift_init_names[] = {
 };
 
 const kvsi_name kvsi_positions_names[] = {
-    {"rope", KVSI_POSITIONS_ROPE},
-    {"alibi", KVSI_POSITIONS_ALIBI},
-    {"learned", KVSI_POSITIONS_LEARNED},
-    {"none", KVSI_POSITIONS_NONE},
+    {"rope", KVSI_POSITIONS_ROPE},         {"alibi", KVSI_POSITIONS_ALIBI},
+    {"learned", KVSI_POSITIONS_LEARNED},   {"none", KVSI_POSITIONS_NONE},
+    {"relative", KVSI_POSITIONS_RELATIVE}, {0},
+};
+
+const kvsi_name kvsi_filters_names[] = {
+    {"none", 0},
+    {"attention", KVSI_FILTER_ATTENTION},
+    {"mlp", KVSI_FILTER_MLP},
+    {"branches", KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP},
     {0},
 };
+
+const kvsi_name kvsi_score_divisor_names[] = {
+    {"root", KVSI_SCORE_DIVISOR_ROOT}, {"size", KVSI_SCORE_DIVISOR_SIZE}, {0}};
 
 const kvsi_name kvsi_rope_scaling_names[] = {
     {"none", KVSI_ROPE_PLAIN},

@@ -16,7 +16,7 @@ static const kvsi_settings *const tables[] = {
 enum { MODEL, TRAIN, FIRST_TASK, TABLES = sizeof tables / sizeof *tables };
 /* Largest number of rows of a table, and of values of a choice including aliases and the NULL at
  * the end. */
-enum { ROWS_MAX = 64, CHOICES_MAX = 12 };
+enum { ROWS_MAX = 96, CHOICES_MAX = 12 };
 
 /* The public form of the tables, which the first call fills. */
 static kvs_setting public_rows[TABLES][ROWS_MAX];

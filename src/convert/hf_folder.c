@@ -90,10 +90,17 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
     return c->keeps_ids && c->folder ? take_ids(object, c->folder, err) : KVS_OK;
 }
 
-/* For our models, refers to the Python file that runs them. */
-static int has_python(const kvs_model_config *config, const json_t *object)
+/* The classes of the Python file that run our models. */
+static json_t *auto_map(kvsi_body body)
 {
-    return config->body == KVSI_BODY_LLAMA && json_object_get(object, "kvshift");
+    const int gpt2 = body == KVSI_BODY_GPT2;
+
+    return json_pack(
+        "{s:s, s:s, s:s}", "AutoConfig",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2Config" : "modeling_kvshift.KVShiftConfig", "AutoModel",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2Model" : "modeling_kvshift.KVShiftModel",
+        "AutoModelForCausalLM",
+        gpt2 ? "modeling_kvshift.KVShiftGPT2ForCausalLM" : "modeling_kvshift.KVShiftForCausalLM");
 }
 
 static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family, int *python)
@@ -101,15 +108,11 @@ static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family,
     json_t *object = kvsi_hf_config_to_family_json(&c->source.config, family);
     int failed = 0;
 
-    *python = has_python(&c->source.config, object);
+    *python = json_object_get(object, "kvshift") != NULL;
     failed |= json_object_set_new(object, "torch_dtype",
                                   json_string(torch_name(kvsi_convert_dtype(&c->source))));
     if (*python)
-        failed |= json_object_set_new(
-            object, "auto_map",
-            json_pack("{s:s, s:s, s:s}", "AutoConfig", "modeling_kvshift.KVShiftConfig",
-                      "AutoModel", "modeling_kvshift.KVShiftModel", "AutoModelForCausalLM",
-                      "modeling_kvshift.KVShiftForCausalLM"));
+        failed |= json_object_set_new(object, "auto_map", auto_map(c->source.config.body));
     if (failed) {
         json_decref(object);
         return NULL;
@@ -214,7 +217,7 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
         TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, c->source.config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_shards(dir, &theirs, c->request->how.shard_bytes, err));
 out:

@@ -88,22 +88,6 @@ out:
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in a
- * layer. */
-static const char *split_name(size_t *layer, const char *name, size_t layers)
-{
-    static const char prefix[] = "model.layers.";
-    const char *at = name + sizeof prefix - 1;
-    size_t number = 0;
-
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *at < '0' || *at > '9')
-        return NULL;
-    for (; *at >= '0' && *at <= '9' && number < layers; at++)
-        number = 10 * number + (size_t)(*at - '0');
-    *layer = number;
-    return number < layers && *at == '.' ? at + 1 : NULL;
-}
-
 static kvs_status add_as(kvsi_weights *w, size_t layer, const char *part,
                          const kvsi_file_tensor *view, const char *file, kvs_err *err)
 {
@@ -157,7 +141,7 @@ kvs_status kvsi_baichuan_add(kvsi_weights *w, const kvsi_file_tensor *tensor, co
                              kvs_err *err)
 {
     size_t layer = 0;
-    const char *part = split_name(&layer, tensor->name, w->config.layers);
+    const char *part = kvsi_layer_part(&layer, tensor->name, w->config.layers);
 
     if (part && strcmp(part, "self_attn.W_pack.weight") == 0)
         return add_packed(w, layer, tensor, file, err);

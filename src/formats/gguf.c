@@ -232,9 +232,7 @@ static double double_at(const kvsi_gguf_value *value)
     return number;
 }
 
-/* 1e-5 is stored as the nearest float; the shortest decimal number that rounds to this float is the
- * original value. */
-static double meant(double found)
+double kvsi_gguf_meant(double found)
 {
     char text[32];
 
@@ -254,7 +252,8 @@ kvs_status kvsi_gguf_get_real(double *out, const kvsi_gguf *file, const char *ke
         return KVS_OK;
     if (value->is_array || (value->type != KVSI_GGUF_F32 && value->type != KVSI_GGUF_F64))
         return fail_type(file, key, "a floating-point number", err);
-    *out = value->type == KVSI_GGUF_F32 ? meant(kvsi_gguf_float_at(value, 0)) : double_at(value);
+    *out = value->type == KVSI_GGUF_F32 ? kvsi_gguf_meant(kvsi_gguf_float_at(value, 0))
+                                        : double_at(value);
     return KVS_OK;
 }
 

@@ -54,6 +54,9 @@ kvs_status kvsi_gguf_get_text(const char **out, size_t *size, const kvsi_gguf *f
 kvs_status kvsi_gguf_get_array(const kvsi_gguf_value **out, const kvsi_gguf *file, const char *key,
                                kvsi_gguf_type type, kvs_err *err);
 /* Elements: numbers by index; strings in order, starting with *at = 0. */
+/* 1e-5 is stored as the nearest float; the shortest decimal number that rounds to this float is the
+ * original value. */
+double kvsi_gguf_meant(double found);
 float kvsi_gguf_float_at(const kvsi_gguf_value *array, size_t index);
 int32_t kvsi_gguf_int_at(const kvsi_gguf_value *array, size_t index);
 const char *kvsi_gguf_next_text(const kvsi_gguf_value *array, size_t *at, size_t *size);
@@ -64,5 +67,7 @@ const char *kvsi_gguf_next_text(const kvsi_gguf_value *array, size_t *at, size_t
 kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err);
 size_t kvsi_gguf_tensor_count(const kvsi_gguf *file);
 const kvsi_file_tensor *kvsi_gguf_tensor_at(const kvsi_gguf *file, size_t index);
+/* NULL if there is no such tensor. */
+const kvsi_file_tensor *kvsi_gguf_find_tensor(const kvsi_gguf *file, const char *name);
 
 #endif

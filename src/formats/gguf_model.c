@@ -1,51 +1,16 @@
 /* Writes a model as GGUF: settings as keys, tensors under GGUF's names. */
 #include "base/memory.h"
+#include "formats/family_tensors.h"
+#include "formats/gguf_config.h"
 #include "formats/gguf_names.h"
-#include "formats/gguf_write.h"
 #include "formats/hf.h"
 #include "formats/llama_layout.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- keys ------------------------------------------------------------------------------------ */
-
-static size_t rotary_channels(const kvs_model_config *c)
-{
-    const size_t head_size = c->head_size > 0 ? c->head_size : c->dim / c->heads;
-    const double turning = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0;
-
-    return (size_t)lround(turning * (double)head_size);
-}
-
-static void put_sizes(kvsi_gguf_keys *keys, const kvs_model_config *c, const char *architecture)
-{
-    const struct {
-        const char *key;
-        size_t value;
-    } sizes[] = {
-        {"vocab_size", c->vocab},
-        {"context_length", c->context},
-        {"embedding_length", c->dim},
-        {"block_count", c->layers},
-        {"feed_forward_length", c->ffn},
-        {"attention.head_count", c->heads},
-        {"attention.head_count_kv", c->kv_heads},
-        {"rope.dimension_count", rotary_channels(c)},
-    };
-    char key[64];
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        snprintf(key, sizeof key, "%s.%s", architecture, sizes[i].key);
-        kvsi_gguf_put_whole(keys, key, (uint32_t)sizes[i].value); /* all are below 2^24 */
-    }
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", architecture);
-    kvsi_gguf_put_real(keys, key, c->norm_eps);
-    snprintf(key, sizeof key, "%s.rope.freq_base", architecture);
-    kvsi_gguf_put_real(keys, key, c->rope_base);
-}
 
 /* Our config.json, which is exact and complete. */
 static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *config, kvs_err *err)
@@ -64,42 +29,124 @@ static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *confi
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Our tensors with GGUF's names and types. */
+/* A tensor of the file: `count` of the source's from `first` on, or the factors `index`. */
+typedef struct written {
+    size_t first, count, index;
+    int is_stacked; /* the rows are vectors of the source */
+    char name[KVSI_GGUF_NAME_SIZE];
+} written;
+
+/* The tensors with the names, types and values that the family's files have. */
 typedef struct renamed {
     const kvsi_tensor_source *ours;
-    char (*names)[KVSI_GGUF_NAME_SIZE];
+    const kvs_model_config *config;
+    int plus_one; /* gains are written as 1 + gain */
+    written *list;
+    size_t count;
 } renamed;
 
+static kvsi_file_tensor describe_ours(const renamed *r, size_t index)
+{
+    kvsi_file_tensor tensor;
+
+    r->ours->describe(r->ours->self, index, &tensor);
+    return tensor;
+}
+
+/* Vectors are F32, as other programs expect; the norms of several heads are a matrix. */
 static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 {
     const renamed *r = self;
+    const written *w = &r->list[index];
+    float values[KVSI_LIST_MAX];
+    const char *name;
 
-    r->ours->describe(r->ours->self, index, out);
-    out->name = r->names[index];
-    if (out->rank < 2) /* other programs expect vectors as F32 */
+    if (w->count == 0) {
+        *out = (kvsi_file_tensor){.name = w->name, .dtype = KVSI_F32, .rank = 1};
+        out->shape[0] = kvsi_gguf_factors(&name, values, r->config, w->index);
+        return;
+    }
+    *out = describe_ours(r, w->first);
+    out->name = w->name;
+    if (out->rank < 2)
         out->dtype = KVSI_F32;
+    if (w->is_stacked) {
+        out->rank = 2;
+        out->shape[1] = out->shape[0];
+        out->shape[0] = w->count;
+    }
 }
 
 static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
 {
     const renamed *r = self;
+    const written *w = &r->list[index];
+    const char *name;
 
-    return r->ours->read(r->ours->self, index, out, err);
+    if (w->count == 0) {
+        kvsi_gguf_factors(&name, out, r->config, w->index);
+        return KVS_OK;
+    }
+    for (size_t i = w->first; i < w->first + w->count; i++) {
+        const kvsi_file_tensor tensor = describe_ours(r, i);
+        const size_t values = kvsi_file_tensor_count(&tensor);
+
+        TRY(r->ours->read(r->ours->self, i, out, err));
+        for (size_t k = 0; r->plus_one && kvsi_gguf_is_gain(&tensor) && k < values; k++)
+            out[k] += 1;
+        out += values;
+    }
+    return KVS_OK;
 }
 
-static kvs_status name_tensors(renamed *r, kvs_err *err)
+/* How many of the tensors from `first` on are the norms of the heads of one layer; 0 = it is
+ * none. */
+static size_t count_head_norms(const renamed *r, size_t first)
 {
-    r->names = kvsi_alloc(r->ours->count, sizeof *r->names);
-    if (!r->names)
-        return kvsi_no_memory(err, "%zu names", r->ours->count);
-    for (size_t i = 0; i < r->ours->count; i++) {
-        kvsi_file_tensor tensor;
+    const char *name = describe_ours(r, first).name, *number = strstr(name, ".norms.0.weight");
+    size_t count = 0;
 
-        r->ours->describe(r->ours->self, i, &tensor);
-        if (!kvsi_gguf_name_from_ours(r->names[i], tensor.name))
-            return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf has no name for tensor '%s'",
-                             tensor.name);
+    while (number && first + count < r->ours->count &&
+           strncmp(describe_ours(r, first + count).name, name, (size_t)(number - name)) == 0)
+        count++;
+    return count;
+}
+
+/* Our own files have all tensors apart. */
+static kvs_status name_tensor(written *w, const renamed *r, size_t first,
+                              const kvsi_gguf_family *family, kvs_err *err)
+{
+    const size_t norms = family == kvsi_gguf_family_own() ? 0 : count_head_norms(r, first);
+    const char *name = describe_ours(r, first).name;
+    const char *end = strstr(name, "_layernorm.norms.");
+    char whole[KVSI_GGUF_NAME_SIZE];
+
+    snprintf(whole, sizeof whole, "%s", name);
+    if (norms > 0 && end) /* q_layernorm.norms.0 is one of the rows of q_norm */
+        snprintf(whole, sizeof whole, "%.*s_norm.weight", (int)(end - name), name);
+    *w = (written){.first = first, .count = norms > 0 ? norms : 1, .is_stacked = norms > 0};
+    if (!kvsi_gguf_name_from_ours(w->name, whole, family))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf has no name for tensor '%s'", name);
+    return KVS_OK;
+}
+
+static kvs_status name_tensors(renamed *r, const kvsi_gguf_family *family, kvs_err *err)
+{
+    const int is_own = family == kvsi_gguf_family_own();
+    float values[KVSI_LIST_MAX];
+    const char *name = NULL;
+
+    r->list = kvsi_alloc(r->ours->count + KVSI_GGUF_FACTOR_TENSORS, sizeof *r->list);
+    if (!r->list)
+        return kvsi_no_memory(err, "%zu names", r->ours->count);
+    for (size_t i = 0; !is_own && kvsi_gguf_factors(&name, values, r->config, i) > 0; i++) {
+        written *w = &r->list[r->count++];
+
+        *w = (written){.index = i};
+        snprintf(w->name, sizeof w->name, "%s", name);
     }
+    for (size_t i = 0; i < r->ours->count; i += r->list[r->count++].count)
+        TRY(name_tensor(&r->list[r->count], r, i, family, err));
     return KVS_OK;
 }
 
@@ -140,19 +187,69 @@ static void put_types(kvsi_gguf_keys *keys, const kvsi_tensor_source *source)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Programs that read llama files need a vocabulary they know, or the explicit value "none". */
+/* Programs that read such files need a vocabulary they know, or the explicit value "none". */
 static kvs_status put_vocabulary(kvsi_gguf_keys *keys, const kvs_model_config *config,
-                                 const kvsi_gguf_vocabulary *vocabulary, int is_llama, kvs_err *err)
+                                 const kvsi_gguf_vocabulary *vocabulary,
+                                 const kvsi_gguf_family *family, kvs_err *err)
 {
-    if (is_llama && vocabulary && !vocabulary->model)
-        return kvsi_fail(
-            err, KVS_E_UNSUPPORTED,
-            "a llama file cannot hold the tokenizer because of %s; tokenizer 'none' leaves it out",
-            vocabulary->reason);
+    const int is_own = family == kvsi_gguf_family_own();
+
+    if (!is_own && vocabulary && !vocabulary->model)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "a %s file cannot hold the tokenizer because of %s; tokenizer 'none' "
+                         "leaves it out",
+                         family->architecture, vocabulary->reason);
     if (vocabulary)
         kvsi_gguf_put_vocabulary(keys, vocabulary, config->vocab);
-    else if (is_llama)
+    else if (!is_own)
         kvsi_gguf_put_text(keys, "tokenizer.ggml.model", "none");
+    return KVS_OK;
+}
+
+/* The family that the model was read from if it fits, or the first one that does and has no packed
+ * rows; ours if there is none. */
+static const kvsi_gguf_family *find_family(const kvs_model_config *config)
+{
+    const kvsi_gguf_family *f = kvsi_gguf_family_of_type(config->family);
+
+    if (f && kvsi_gguf_fits(f, config, NULL))
+        return f;
+    for (size_t i = 0; (f = kvsi_gguf_family_at(i)); i++)
+        if (!f->packed && kvsi_gguf_fits(f, config, NULL))
+            return f;
+    return kvsi_gguf_family_own();
+}
+
+/* Names the setting that keeps the model from being one of llama.cpp's. */
+static kvs_status fail_own(const kvs_model_config *config, kvs_err *err)
+{
+    const kvsi_gguf_family *family = kvsi_gguf_family_of_type(config->family);
+    const kvsi_setting *reason = NULL;
+    char value[KVSI_SETTING_VALUE];
+
+    family = family ? family : kvsi_gguf_family_at(0);
+    if (kvsi_gguf_fits(family, config, &reason) || !reason)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf-llama does not support the model");
+    kvsi_setting_write(value, reason, config);
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "format gguf-llama does not support %s %.60s: architecture '%s' of llama.cpp "
+                     "does not compute it",
+                     reason->name, value, family->architecture);
+}
+
+static kvs_status put_keys(kvsi_gguf_keys *keys, const kvs_model_config *config,
+                           const kvsi_gguf_family *family, const kvsi_gguf_extras *extras,
+                           const kvsi_tensor_source *source, kvs_err *err)
+{
+    kvsi_gguf_put_text(keys, "general.architecture", family->architecture);
+    put_types(keys, source);
+    kvsi_gguf_put_config(keys, config, family);
+    if (family == kvsi_gguf_family_own())
+        TRY(put_config(keys, config, err));
+    TRY(put_vocabulary(keys, config, extras->vocabulary, family, err));
+    kvsi_gguf_put_token_ids(keys, extras);
+    if (extras->chat_template)
+        kvsi_gguf_put_text(keys, "tokenizer.chat_template", extras->chat_template);
     return KVS_OK;
 }
 
@@ -161,33 +258,32 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
                                  const kvsi_gguf_extras *extras, const kvsi_tensor_source *source,
                                  kvs_err *err)
 {
-    kvs_err reason;
-    const int is_llama = kvsi_check_plain_llama(config, "gguf-llama", &reason) == KVS_OK;
-    const char *name = is_llama ? "llama" : "kvshift";
+    const kvsi_gguf_family *family = find_family(config);
+    const int is_own = family == kvsi_gguf_family_own();
+    const kvsi_family packs = {.packed = family->packed};
     const kvsi_interleaved turned = {source, config};
     const kvsi_tensor_source interleaved = kvsi_interleave(&turned);
-    renamed r = {.ours = is_llama ? &interleaved : source};
-    const kvsi_tensor_source theirs = {source->count, describe, read_tensor, &r};
+    kvsi_family_tensors packed = {0};
+    kvsi_tensor_source together;
+    renamed r = {.ours = &together, .config = config, .plus_one = !is_own && config->gain_offset};
+    kvsi_tensor_source theirs = {0, describe, read_tensor, &r};
     kvsi_gguf_keys keys = {0};
     kvs_status st;
 
-    if (!is_llama && architecture == KVSI_GGUF_LLAMA)
-        return kvsi_fail(err, reason.status, "%s", reason.message);
     if (config->body != KVSI_BODY_LLAMA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf does not support GPT-2's body");
-    kvsi_gguf_put_text(&keys, "general.architecture", name);
-    put_types(&keys, source);
-    put_sizes(&keys, config, name);
-    if (!is_llama)
-        TRY_OUT(put_config(&keys, config, err));
-    TRY_OUT(put_vocabulary(&keys, config, extras->vocabulary, is_llama, err));
-    kvsi_gguf_put_token_ids(&keys, extras);
-    if (extras->chat_template)
-        kvsi_gguf_put_text(&keys, "tokenizer.chat_template", extras->chat_template);
-    TRY_OUT(name_tensors(&r, err));
+    if (is_own && architecture == KVSI_GGUF_LLAMA)
+        return fail_own(config, err);
+    TRY_OUT(put_keys(&keys, config, family, extras, source, err));
+    TRY_OUT(kvsi_family_tensors_init(&packed, &packs, config->heads,
+                                     family->interleaved ? &interleaved : source, err));
+    together = kvsi_family_source(&packed);
+    TRY_OUT(name_tensors(&r, family, err));
+    theirs.count = r.count;
     TRY_OUT(kvsi_gguf_write(path, &keys, &theirs, err));
 out:
     kvsi_gguf_keys_release(&keys);
-    kvsi_free(r.names);
+    kvsi_family_tensors_release(&packed);
+    kvsi_free(r.list);
     return st;
 }

@@ -246,3 +246,11 @@ const kvsi_file_tensor *kvsi_gguf_tensor_at(const kvsi_gguf *file, size_t index)
 {
     return index < kvsi_gguf_tensor_count(file) ? &file->tensors[index] : NULL;
 }
+
+const kvsi_file_tensor *kvsi_gguf_find_tensor(const kvsi_gguf *file, const char *name)
+{
+    for (size_t i = 0; i < kvsi_gguf_tensor_count(file); i++)
+        if (strcmp(file->tensors[i].name, name) == 0)
+            return &file->tensors[i];
+    return NULL;
+}

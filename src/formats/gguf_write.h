@@ -60,8 +60,8 @@ kvs_status kvsi_gguf_write(const char *path, const kvsi_gguf_keys *keys,
                            const kvsi_tensor_source *source, kvs_err *err);
 
 typedef enum kvsi_gguf_architecture {
-    KVSI_GGUF_ANY,   /* llama if possible */
-    KVSI_GGUF_LLAMA, /* fails if the model is not a plain Llama */
+    KVSI_GGUF_ANY,   /* one of llama.cpp's if possible */
+    KVSI_GGUF_LLAMA, /* fails if llama.cpp does not run the model */
 } kvsi_gguf_architecture;
 
 /* What a file holds beside the model. */
@@ -74,8 +74,8 @@ typedef struct kvsi_gguf_extras {
 /* The ids of special tokens that the vocabulary does not set. */
 void kvsi_gguf_put_token_ids(kvsi_gguf_keys *keys, const kvsi_gguf_extras *extras);
 
-/* Writes a model from tensors with our names, as architecture "llama", which other programs run, or
- * "kvshift" (docs/formats.md). */
+/* Writes a model from tensors with our names, as an architecture that llama.cpp runs, or "kvshift"
+ * (docs/formats.md). */
 kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *config,
                                  kvsi_gguf_architecture architecture,
                                  const kvsi_gguf_extras *extras, const kvsi_tensor_source *source,

@@ -42,6 +42,11 @@ static double *real_of(const kvsi_setting *row, kvs_model_config *config)
     return (double *)(void *)((char *)config + row->offset);
 }
 
+static size_t *size_of(const kvsi_setting *row, kvs_model_config *config)
+{
+    return (size_t *)(void *)((char *)config + row->offset);
+}
+
 /* Sets the setting of a KVSI_KEY_CHOICE. */
 static kvs_status choose(const kvsi_family_key *key, kvs_model_config *config, int chosen,
                          const char *what, kvs_err *err)
@@ -70,6 +75,8 @@ static json_t *key_to_json(const kvsi_family_key *key, const kvs_model_config *c
             return json_integer((json_int_t)round(square));
         *real_of(row, &other) = square;
         return kvsi_setting_to_json(row, &other);
+    case KVSI_KEY_TAPS:
+        return json_integer((json_int_t)(*size_of(row, &other) + 1));
     case KVSI_KEY_CHOICE:
         return json_boolean(choose(key, &other, 1, key->key, NULL) == KVS_OK &&
                             kvsi_setting_equal(row, config, &other));
@@ -86,11 +93,17 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
 {
     kvs_model_config c = *config;
 
+    /* Readers round channels down, so a fraction such as 1/3 is written rounded up. */
+    if (strcmp(key->setting, "rotary-fraction") == 0)
+        c.rotary_fraction = ceil(c.rotary_fraction * 1e8 - 1e-3) / 1e8;
+
     if (strcmp(key->setting, "head-size") == 0 && c.head_size == 0) {
         if (strcmp(family->type, "llama") == 0)
             return 0;
         c.head_size = c.dim / c.heads;
     }
+    if (c.sliding_head_size == 0)
+        c.sliding_head_size = c.head_size > 0 ? c.head_size : c.dim / c.sliding_heads;
     return json_object_set_new(object, key->key, key_to_json(key, &c));
 }
 
@@ -187,30 +200,65 @@ static json_t *own_to_json(const kvs_model_config *config)
 }
 
 /* The keys with one value in most files of the family, which come first. */
-static int set_fixed_keys(json_t *object, const kvsi_family *family)
+static int set_fixed_keys(json_t *object, const kvsi_family *family, int rotary)
 {
     const kvsi_family_fixed *fixed;
-    int failed =
-        json_object_set_new(object, family->activation_key, json_string(family->activations[0]));
+    int failed = 0;
 
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->written & family->bit)
             failed |= json_object_set_new(object, fixed->key, json_boolean(fixed->expected));
-    if (family->body == KVSI_BODY_LLAMA)
+    if (rotary)
         failed |= json_object_set_new(object, "rope_scaling", json_null()); /* unless scaled */
     return failed | json_object_set_new(object, "torch_dtype", json_string("float32"));
+}
+
+/* The name of the activation; that of the family's settings if no other fits, as in our own files,
+ * whose object says what it is. */
+static json_t *activation_to_json(const kvsi_family *family, const kvs_model_config *config)
+{
+    const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, "activation");
+
+    for (size_t i = 1; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+        const char *name = family->activations[i], *value = strchr(name, '=');
+        kvs_model_config other = *config;
+
+        if (value && kvsi_setting_store(row, &other, name, value + 1, NULL) == KVS_OK &&
+            kvsi_setting_equal(row, &other, config))
+            return json_stringn(name, (size_t)(value - name));
+    }
+    return json_string(family->activations[0]);
+}
+
+static const char DENSE[] = "dense";
+
+static int set_dense_layers(json_t *object, const kvs_model_config *config,
+                            const kvsi_family *family)
+{
+    json_t *list = json_array();
+    int failed = 0;
+
+    for (size_t l = 0; l < config->layers; l++)
+        failed |= json_array_append_new(list, json_string(DENSE));
+    return failed | json_object_set_new(object, family->dense_layers, list);
 }
 
 /* config.json of a family; `own`, which may be NULL, is our object.  NULL: no memory. */
 static json_t *family_to_json(const kvsi_family *family, const kvs_model_config *config,
                               json_t *own)
 {
+    const int rotary =
+        own ? config->body == KVSI_BODY_LLAMA : config->positions == KVSI_POSITIONS_ROPE;
     json_t *object = json_object();
-    int failed = set_fixed_keys(object, family);
+    int failed =
+        json_object_set_new(object, family->activation_key, activation_to_json(family, config));
 
+    failed |= set_fixed_keys(object, family, rotary);
     failed |= json_object_set_new(object, "model_type", json_string(family->type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", family->model));
     failed |= set_family_keys(object, config, family);
+    if (family->dense_layers)
+        failed |= set_dense_layers(object, config, family);
     if (own)
         failed |= json_object_set(object, OWN_KEY, own);
     else
@@ -296,17 +344,45 @@ kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path
 
 /* ---- reading: the keys of the tables --------------------------------------------------------- */
 
+static kvs_status read_taps(kvs_model_config *config, const json_t *object,
+                            const kvsi_family_key *key, const char *what, kvs_err *err)
+{
+    const kvsi_setting *row = setting_of(key);
+    size_t taps = 0;
+
+    TRY(kvsi_json_get_size(&taps, object, key->key, what, err));
+    if (taps < 2 || taps > (size_t)row->high + 1)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 2 to %zu, found %zu",
+                         what, key->key, (size_t)row->high + 1, taps);
+    *size_of(row, config) = taps - 1;
+    return KVS_OK;
+}
+
 static kvs_status read_key(kvs_model_config *config, const json_t *object,
                            const kvsi_family_key *key, const char *what, kvs_err *err)
 {
     const kvsi_setting *row = setting_of(key);
+    const kvs_model_config before = *config;
     int chosen = 0;
 
+    if (key->kind == KVSI_KEY_TAPS)
+        return read_taps(config, object, key, what, err);
     if (key->kind == KVSI_KEY_CHOICE) {
         TRY(kvsi_json_get_bool(&chosen, object, key->key, what, err));
         return choose(key, config, chosen, what, err);
     }
     TRY(kvsi_setting_from_json(row, config, object, key->key, what, err));
+    if (key->kind == KVSI_KEY_SAME && !kvsi_setting_equal(row, config, &before)) {
+        char expected[KVSI_SETTING_VALUE], found[KVSI_SETTING_VALUE];
+
+        kvsi_setting_write(expected, row, &before);
+        kvsi_setting_write(found, row, config);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %.40s, found %.40s",
+                         what, key->key, expected, found);
+    }
+    if (key->kind == KVSI_KEY_AT_MOST && *size_of(row, config) > *size_of(row, (void *)&before))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at most %zu, found %zu", what,
+                         key->key, *size_of(row, (void *)&before), *size_of(row, config));
     if (key->kind != KVSI_KEY_INVERSE_ROOT)
         return KVS_OK;
     if (*real_of(row, config) == 0)
@@ -373,22 +449,28 @@ static kvs_status expect_object(const json_t *object, const char *name, const ch
     return KVS_OK;
 }
 
-static kvs_status check_activation(const kvsi_family *family, const char *key, const json_t *object,
-                                   const char *what, kvs_err *err)
+static kvs_status read_activation(kvs_model_config *config, const kvsi_family *family,
+                                  const char *key, const json_t *object, const char *what,
+                                  kvs_err *err)
 {
+    const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, "activation");
     const char *found = family->activations[0];
 
     if (key && kvsi_hf_is_given(object, key))
         TRY(kvsi_json_get_text(&found, object, key, what, err));
-    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++)
-        if (strcmp(found, family->activations[i]) == 0)
-            return KVS_OK;
+    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+        const char *name = family->activations[i], *value = strchr(name, '=');
+        const size_t length = value ? (size_t)(value - name) : strlen(name);
+
+        if (strlen(found) == length && strncmp(found, name, length) == 0)
+            return value ? kvsi_setting_store(row, config, what, value + 1, err) : KVS_OK;
+    }
     return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'", what,
                      key, family->activations[0], found);
 }
 
-static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *object,
-                              const char *what, kvs_err *err)
+static kvs_status check_fixed(const kvsi_family_fixed *fixed, const kvsi_family *family,
+                              const json_t *object, const char *what, kvs_err *err)
 {
     double number = fixed->expected;
     int flag = fixed->expected;
@@ -405,8 +487,9 @@ static kvs_status check_fixed(const kvsi_family_fixed *fixed, const json_t *obje
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %d, found %.9g", what,
                          fixed->key, fixed->expected, number);
     if (flag != fixed->expected)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
-                         fixed->key, flag ? "false" : "true", flag ? "true" : "false");
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s in models of type '%s', found %s",
+            what, fixed->key, flag ? "false" : "true", family->type, flag ? "true" : "false");
     return KVS_OK;
 }
 
@@ -415,11 +498,38 @@ static kvs_status check_supported(const kvsi_family *family, const json_t *objec
 {
     const kvsi_family_fixed *fixed;
 
-    TRY(check_activation(family, family->activation_key, object, what, err));
-    TRY(check_activation(family, family->second_activation_key, object, what, err));
     for (size_t i = 0; (fixed = kvsi_family_fixed_at(i)); i++)
         if (fixed->families & family->bit)
-            TRY(check_fixed(fixed, object, what, err));
+            TRY(check_fixed(fixed, family, object, what, err));
+    return KVS_OK;
+}
+
+/* Without the list all layers have experts. */
+static kvs_status check_dense_layers(const kvs_model_config *config, const json_t *object,
+                                     const kvsi_family *family, const char *what, kvs_err *err)
+{
+    const json_t *list = json_object_get(object, family->dense_layers), *member;
+    size_t i;
+
+    if (kvsi_hf_is_given(object, family->dense_layers) && json_array_size(list) != config->layers)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected a list of %zu names, found %zu", what,
+                         family->dense_layers, config->layers, json_array_size(list));
+    json_array_foreach(list, i, member) {
+        const char *found = json_string_value(member);
+
+        if (!found || strcmp(found, DENSE) != 0)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': key '%s': expected '%s' only, found '%.100s'; models of type "
+                             "'%s' with mixtures of experts are not supported",
+                             what, family->dense_layers, DENSE, found ? found : "no text",
+                             family->type);
+    }
+    if (!kvsi_hf_is_given(object, family->dense_layers))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key '%s' is missing; models of type '%s' with mixtures of experts "
+                         "are not supported",
+                         what, family->dense_layers, family->type);
     return KVS_OK;
 }
 
@@ -500,14 +610,17 @@ static kvs_status check_own_says_something(const kvs_model_config *config, const
     return KVS_OK;
 }
 
-/* Files have 15 digits: a third of 12 channels is to stay 4, not become 3.99... */
-static void restore_rotary_fraction(kvs_model_config *config)
+/* Our files have 15 digits: a third of 12 channels is to stay 4, not become 3.99...  In those of
+ * families the channels are rounded down. */
+static void restore_rotary_fraction(kvs_model_config *config, int own)
 {
     const double head_size = config->head_size > 0 ? (double)config->head_size
                                                    : (double)config->dim / (double)config->heads;
     const double channels = config->rotary_fraction * head_size;
 
-    if (fabs(channels - round(channels)) < 1e-9)
+    if (!own)
+        config->rotary_fraction = floor(channels) / head_size;
+    else if (fabs(channels - round(channels)) < 1e-9)
         config->rotary_fraction = round(channels) / head_size;
 }
 
@@ -578,12 +691,16 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     TRY(check_supported(family, object, what, err));
     set_plain(&config, family->body);
     TRY(kvsi_family_set(family, &config, err));
+    TRY(read_activation(&config, family, family->activation_key, object, what, err));
+    TRY(read_activation(&config, family, family->second_activation_key, object, what, err));
     TRY(read_family_keys(&config, object, family, what, err));
     TRY(check_sizes(&config, object, family, what, err));
+    if (family->dense_layers)
+        TRY(check_dense_layers(&config, object, family, what, err));
     TRY(kvsi_hf_positions_read(&config, object, family, what, err));
     if (own)
         TRY(read_own(&config, own, what, err));
-    restore_rotary_fraction(&config);
+    restore_rotary_fraction(&config, own != NULL);
     TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
     if (own)
         TRY(check_head_dim(&config, object, what, err));

@@ -4,6 +4,23 @@
 #include <string.h>
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
+static const char WINDOW[] = "sliding_window";
+
+/* The names of a family's files, unless they are those. */
+static const char *full_of(const kvsi_family *family)
+{
+    return family->full_layer ? family->full_layer : FULL;
+}
+
+static const char *sliding_of(const kvsi_family *family)
+{
+    return family->sliding_layer ? family->sliding_layer : SLIDING;
+}
+
+static const char *window_of(const kvsi_family *family)
+{
+    return family->window ? family->window : WINDOW;
+}
 
 int kvsi_hf_is_given(const json_t *object, const char *key)
 {
@@ -187,17 +204,16 @@ static kvs_status read_scaling(kvs_model_config *config, const json_t *rope, con
 static kvs_status read_partial(kvs_model_config *config, const json_t *rope,
                                const kvsi_family *family, const char *what, kvs_err *err)
 {
-    static const char key[] = "partial_rotary_factor";
+    static const char key[] = "partial_rotary_factor", setting[] = "rotary-fraction";
     double factor = 1;
 
     if (!kvsi_hf_is_given(rope, key))
         return KVS_OK;
     for (size_t i = 0; kvsi_family_key_at(i); i++)
         if (kvsi_family_key_at(i)->families & family->bit &&
-            strcmp(kvsi_family_key_at(i)->key, key) == 0)
-            return kvsi_setting_from_json(
-                kvsi_settings_find(&kvsi_model_settings, "rotary-fraction"), config, rope, key,
-                what, err);
+            strcmp(kvsi_family_key_at(i)->setting, setting) == 0)
+            return kvsi_setting_from_json(kvsi_settings_find(&kvsi_model_settings, setting), config,
+                                          rope, key, what, err);
     TRY(kvsi_json_get_real(&factor, rope, key, what, err));
     if (factor != 1)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what,
@@ -367,9 +383,10 @@ static void add_layer(windows *w, size_t layer)
 }
 
 static kvs_status read_layer_types(windows *w, const kvs_model_config *config, const json_t *object,
-                                   const char *what, kvs_err *err)
+                                   const kvsi_family *family, const char *what, kvs_err *err)
 {
     static const char key[] = "layer_types";
+    const char *full = full_of(family), *sliding = sliding_of(family);
     const json_t *list = json_object_get(object, key), *member;
     size_t i;
 
@@ -380,11 +397,11 @@ static kvs_status read_layer_types(windows *w, const kvs_model_config *config, c
     json_array_foreach(list, i, member) {
         const char *name = json_string_value(member);
 
-        if (!name || (strcmp(name, FULL) != 0 && strcmp(name, SLIDING) != 0))
+        if (!name || (strcmp(name, full) != 0 && strcmp(name, sliding) != 0))
             return kvsi_fail(err, KVS_E_UNSUPPORTED,
                              "'%s': key '%s': expected '%s' or '%s', found '%.100s'", what, key,
-                             FULL, SLIDING, name ? name : "no text");
-        if (strcmp(name, SLIDING) == 0)
+                             full, sliding, name ? name : "no text");
+        if (strcmp(name, sliding) == 0)
             add_layer(w, i);
     }
     return KVS_OK;
@@ -418,8 +435,8 @@ static kvs_status find_layers(windows *w, const kvs_model_config *config, const 
         TRY(kvsi_json_get_size(&first, object, "max_window_layers", what, err));
     if (family->windows == KVSI_WINDOWS_PATTERN)
         TRY(read_pattern(&period, object, what, err));
-    if (kvsi_hf_is_given(object, "layer_types"))
-        return read_layer_types(w, config, object, what, err);
+    if (kvsi_hf_is_given(object, "layer_types") || family->windows == KVSI_WINDOWS_LISTED)
+        return read_layer_types(w, config, object, family, what, err);
     if (family->windows != KVSI_WINDOWS_ASKED)
         first = 0;
     if (family->windows == KVSI_WINDOWS_ALTERNATE)
@@ -433,7 +450,7 @@ static kvs_status find_layers(windows *w, const kvs_model_config *config, const 
 static kvs_status read_windows(kvs_model_config *config, const json_t *object,
                                const kvsi_family *family, const char *what, kvs_err *err)
 {
-    static const char key[] = "sliding_window";
+    const char *key = window_of(family);
     size_t window = config->sliding_window; /* of files without the key */
     windows w = {0};
     int asked = 1;
@@ -446,9 +463,8 @@ static kvs_status read_windows(kvs_model_config *config, const json_t *object,
     TRY(find_layers(&w, config, object, family, what, err));
     if (family->windows == KVSI_WINDOWS_ALL && window == 0)
         return kvsi_hf_is_given(object, "layer_types") && w.count > 0
-                   ? kvsi_fail(err, KVS_E_FORMAT,
-                               "'%s': key 'layer_types' has '%s' without 'sliding_window'", what,
-                               SLIDING)
+                   ? kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'layer_types' has '%s' without '%s'",
+                               what, sliding_of(family), key)
                    : KVS_OK;
     if (kvsi_hf_is_given(object, "use_sliding_window"))
         TRY(kvsi_json_get_bool(&asked, object, "use_sliding_window", what, err));
@@ -456,9 +472,8 @@ static kvs_status read_windows(kvs_model_config *config, const json_t *object,
         return KVS_OK;
     if (window == 0 || !asked)
         return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s': expected a 'sliding_window' that is used, since %zu of %zu layers "
-                         "have one",
-                         what, w.count, config->layers);
+                         "'%s': expected a '%s' that is used, since %zu of %zu layers have one",
+                         what, key, w.count, config->layers);
     if (w.count < config->layers && config->layers > KVSI_LISTED_LAYERS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "'%s': key 'num_hidden_layers': expected at most %d where only some have "
@@ -492,16 +507,19 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
 {
     json_t *list;
     size_t first = 0;
-    int failed = json_object_set_new(object, "sliding_window",
-                                     config->sliding_window > 0
-                                         ? json_integer((json_int_t)config->sliding_window)
-                                         : json_null());
+    int failed = 0;
 
+    if (config->sliding_window > 0)
+        failed |= json_object_set_new(object, window_of(family),
+                                      json_integer((json_int_t)config->sliding_window));
+    else if (family->windows != KVSI_WINDOWS_LISTED) /* where only the list says so */
+        failed |= json_object_set_new(object, window_of(family), json_null());
     if (family->windows == KVSI_WINDOWS_ALL)
         return failed;
     list = json_array();
     for (size_t l = 0; l < config->layers; l++)
-        failed |= json_array_append_new(list, json_string(slides(config, l) ? SLIDING : FULL));
+        failed |= json_array_append_new(
+            list, json_string(slides(config, l) ? sliding_of(family) : full_of(family)));
     while (first < config->layers && !slides(config, first))
         first++;
     if (family->windows == KVSI_WINDOWS_ASKED) {
@@ -514,20 +532,64 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
     return failed | json_object_set_new(object, "layer_types", list);
 }
 
+/* ---- scores that grow -------------------------------------------------------------------------- */
+
+static const char GROWTH[] = "log_scaling_alpha", GROWTH_START[] = "log_scaling_n_floor";
+
+/* Without a start they do not grow. */
+static kvs_status read_growth(kvs_model_config *config, const json_t *object, const char *what,
+                              kvs_err *err)
+{
+    double growth = 0.1;
+    size_t start = 0;
+
+    if (kvsi_hf_is_given(object, GROWTH))
+        TRY(kvsi_json_get_real(&growth, object, GROWTH, what, err));
+    if (!kvsi_hf_is_given(object, GROWTH_START))
+        return KVS_OK;
+    TRY(kvsi_json_get_size(&start, object, GROWTH_START, what, err));
+    if (start == 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0", what,
+                         GROWTH_START);
+    if (growth < 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 0, found %.9g", what,
+                         GROWTH, growth);
+    config->score_growth = growth;
+    config->score_growth_start = growth > 0 ? (double)start : 0;
+    return KVS_OK;
+}
+
+static int write_growth(json_t *object, const kvs_model_config *config)
+{
+    const double start = config->score_growth_start;
+
+    if (config->score_growth == 0)
+        return json_object_set_new(object, GROWTH_START, json_null());
+    return json_object_set_new(object, GROWTH, json_real(config->score_growth)) |
+           json_object_set_new(object, GROWTH_START,
+                               start == floor(start) ? json_integer((json_int_t)start)
+                                                     : json_real(start));
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 kvs_status kvsi_hf_positions_read(kvs_model_config *config, const json_t *object,
                                   const kvsi_family *family, const char *what, kvs_err *err)
 {
-    if (config->body != KVSI_BODY_LLAMA)
+    if (config->positions != KVSI_POSITIONS_ROPE)
         return KVS_OK;
-    TRY(read_rope(config, object, family, what, err));
+    if (config->positions == KVSI_POSITIONS_ROPE)
+        TRY(read_rope(config, object, family, what, err));
+    if (family->grows_scores)
+        TRY(read_growth(config, object, what, err));
     if (family->skips_rope)
         TRY(read_no_rope(config, object, what, err));
     if (family->windows != KVSI_WINDOWS_NONE)
         TRY(read_windows(config, object, family, what, err));
-    if (config->sliding_window == 0)
+    if (config->sliding_window == 0) {
         config->sliding_rope_base = 0;
+        config->sliding_heads = config->sliding_kv_heads = config->sliding_head_size = 0;
+    }
     return KVS_OK;
 }
 
@@ -536,9 +598,13 @@ int kvsi_hf_positions_write(json_t *object, const kvs_model_config *config,
 {
     int failed = 0;
 
-    if (config->body != KVSI_BODY_LLAMA)
+    if (config->positions != KVSI_POSITIONS_ROPE)
         return 0;
     failed |= write_rope(object, config);
+    if (config->positions != KVSI_POSITIONS_ROPE)
+        json_object_del(object, "rope_scaling");
+    if (family->grows_scores)
+        failed |= write_growth(object, config);
     if (family->skips_rope)
         failed |= write_no_rope(object, config);
     if (family->windows != KVSI_WINDOWS_NONE)

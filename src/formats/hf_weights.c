@@ -47,8 +47,13 @@ out:
  * masks. */
 static int is_no_weight(const char *name)
 {
-    return kvsi_ends_with(name, ".rotary_emb.inv_freq") || kvsi_ends_with(name, ".attn.bias") ||
-           kvsi_ends_with(name, ".attn.masked_bias");
+    static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                       ".attention.bias", ".attention.masked_bias"};
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (kvsi_ends_with(name, ends[i]))
+            return 1;
+    return 0;
 }
 
 /* GPT-2 files use one of three name prefixes; ours is the first. */
@@ -69,44 +74,6 @@ static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, cons
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
                          tensor->name);
     return kvsi_weights_add(w, name, tensor, 0, file, err);
-}
-
-/* The rows of one of our matrices with biases or without. */
-static size_t rows_of(const char *part, const kvs_model_config *c)
-{
-    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
-
-    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
-           : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
-                                                                        : c->ffn;
-}
-
-/* Adds our tensors, whose rows lie one after another in `tensor`. */
-static kvs_status add_rows(kvsi_weights *w, const kvsi_file_tensor *tensor,
-                           const kvsi_packed_rows *packed, const char *file, kvs_err *err)
-{
-    const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
-    kvsi_file_tensor view = *tensor;
-    size_t expected = 0;
-
-    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++)
-        expected += rows_of(packed->parts[i], &w->config);
-    if (tensor->rank == 0 || tensor->shape[0] != expected)
-        return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s': tensor '%.100s' has %zu rows, config.json needs %zu", file,
-                         tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
-    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
-        char name[NAME_SIZE];
-
-        if (snprintf(name, sizeof name, "%.*s%s", prefix, tensor->name, packed->parts[i]) >=
-            (int)sizeof name)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
-                             file, tensor->name);
-        view.shape[0] = rows_of(packed->parts[i], &w->config);
-        TRY(kvsi_weights_add(w, name, &view, 0, file, err));
-        view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
-    }
-    return KVS_OK;
 }
 
 /* The taps of the shift under the names of the listing in the paper on KV shifting attention: K and
@@ -142,16 +109,66 @@ static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, con
     return kvsi_weights_add(w, tensor->name, tensor, 0, file, err);
 }
 
+/* Gives the view our shape instead of [channels, 1, taps]. */
+static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w,
+                              kvsi_file_shape shape, const char *file, kvs_err *err)
+{
+    size_t channels, taps, heads, layer = 0;
+
+    if (view->rank != 3 || view->shape[1] != 1)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu dimensions, expected the shape "
+                         "(channels,1,taps)",
+                         file, view->name, view->rank);
+    channels = view->shape[0];
+    taps = view->shape[2];
+    if (shape == KVSI_SHAPE_FILTER) {
+        view->rank = 2;
+        view->shape[1] = taps;
+        return KVS_OK;
+    }
+    heads = kvsi_layer_part(&layer, view->name, w->config.layers)
+                ? kvsi_model_config_kv_heads(&w->config, layer)
+                : 1;
+    if (channels % heads != 0)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu channels, expected those of %zu heads",
+                         file, view->name, channels, heads);
+    view->shape[0] = heads;
+    view->shape[1] = channels / heads;
+    return KVS_OK;
+}
+
+/* The rows of tokens beyond the vocabulary, which some families have and never use, are left out. */
+static int is_padded(const kvsi_family *family, const kvsi_file_tensor *tensor, size_t vocab)
+{
+    return family && family->pads_vocabulary && tensor->rank == 2 && tensor->shape[0] > vocab &&
+           (kvsi_ends_with(tensor->name, "embed_tokens.weight") ||
+            kvsi_ends_with(tensor->name, "lm_head.weight"));
+}
+
 static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                                 kvs_err *err)
 {
     const kvsi_family *family = w->config.family ? kvsi_family_find(w->config.family) : NULL;
     const kvsi_packed_rows *packed = family ? family->packed : NULL;
+    kvsi_file_shape shape = KVSI_SHAPE_SAME;
+    kvsi_file_tensor ours = *tensor;
+    char name[NAME_SIZE];
 
+    if (family && !kvsi_family_our_name(name, sizeof name, &shape, family, tensor->name))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
+                         tensor->name);
+    if (family)
+        ours.name = name;
     for (; packed && packed->name; packed++)
-        if (kvsi_ends_with(tensor->name, packed->name))
-            return add_rows(w, tensor, packed, file, err);
-    return add_named(w, tensor, file, err);
+        if (kvsi_ends_with(ours.name, packed->name))
+            return kvsi_weights_add_packed(w, &ours, packed, 0, file, err);
+    if (shape != KVSI_SHAPE_SAME)
+        TRY(unfold_taps(&ours, w, shape, file, err));
+    if (is_padded(family, &ours, w->config.vocab))
+        ours.shape[0] = w->config.vocab;
+    return add_named(w, &ours, file, err);
 }
 
 static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)

@@ -30,6 +30,9 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
         {"scaled embeddings, branches or logits",
          c->embedding_scale > 0 || c->residual_scale > 0 || c->logit_divisor > 0},
         {"a score scale", c->score_scale != 0},
+        {"scores that grow or are divided by the head size",
+         c->score_growth > 0 || c->score_divisor != KVSI_SCORE_DIVISOR_ROOT},
+        {"filters", c->filters != 0},
         {"capped scores or logits", c->score_cap > 0 || c->logit_cap > 0},
         {"a sliding window", c->sliding_window != 0},
         {"a head that is not linear", c->head != KVSI_HEAD_LINEAR},
@@ -41,6 +44,13 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "format %s does not support %s", format,
                              parts[i].part);
     return KVS_OK;
+}
+
+size_t kvsi_rotary_heads(const char *name, const kvs_model_config *config)
+{
+    if (strstr(name, ".q_proj."))
+        return config->heads;
+    return strstr(name, ".k_proj.") ? config->kv_heads : 0;
 }
 
 /* Interleaves rows [heads * head_size, columns] in place. */
@@ -72,16 +82,16 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
 {
     const kvsi_interleaved *s = self;
-    const size_t head_size = s->config->dim / s->config->heads;
     kvsi_file_tensor tensor;
-    kvs_status st;
+    size_t heads;
 
-    TRY_OUT(s->ours->read(s->ours->self, index, out, err));
+    TRY(s->ours->read(s->ours->self, index, out, err));
     describe(self, index, &tensor);
-    if (strstr(tensor.name, ".q_proj.") || strstr(tensor.name, ".k_proj."))
-        st = interleave_rows(out, tensor.shape[0] / head_size, head_size, tensor.shape[1], err);
-out:
-    return st;
+    heads = kvsi_rotary_heads(tensor.name, s->config);
+    if (heads == 0)
+        return KVS_OK;
+    return interleave_rows(out, heads, tensor.shape[0] / heads,
+                           tensor.rank > 1 ? tensor.shape[1] : 1, err); /* a bias is a column */
 }
 
 kvsi_tensor_source kvsi_interleave(const kvsi_interleaved *self)

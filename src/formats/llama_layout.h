@@ -10,6 +10,9 @@
  * `format` and the unsupported part. */
 kvs_status kvsi_check_plain_llama(const kvs_model_config *config, const char *format, kvs_err *err);
 
+/* The heads of a tensor of q or k, whose rows rotate; 0 = it is another one. */
+size_t kvsi_rotary_heads(const char *name, const kvs_model_config *config);
+
 /* The same tensors with the rows of each rotary pair adjacent in q and k; in our order they are
  * half a head apart. */
 typedef struct kvsi_interleaved {

@@ -83,6 +83,8 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
 
     if (!name)
         return refuse(file, tensor->name, err, "has no string 'dtype'");
+    if (strcmp(name, "BOOL") == 0) /* masks, which are no weights; a byte each */
+        name = kvsi_dtype_name(KVSI_U8);
     for (int i = 0; i < KVSI_DTYPES; i++) {
         if (kvsi_dtype_block((kvsi_dtype)i) == 1 &&
             strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
@@ -92,7 +94,8 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
     }
     return kvsi_fail(
         err, KVS_E_UNSUPPORTED,
-        "'%s': tensor '%.100s' has dtype '%.20s', expected F32, F16, BF16, F64, I32, I64 or U8",
+        "'%s': tensor '%.100s' has dtype '%.20s', expected F32, F16, BF16, F64, I32, I64, U8 or "
+        "BOOL",
         file->path, tensor->name, name);
 }
 

@@ -2,8 +2,10 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "formats/llama_layout.h"
 #include "formats/weights_open.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +22,8 @@ static const char *embedding_name(kvsi_body body)
 static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
                                     const char *file, kvs_err *err)
 {
-    if (heads > 0 && (view->rank != 2 || view->shape[0] == 0 || view->shape[0] % heads != 0 ||
-                      view->shape[0] / heads % 2 != 0))
+    if (heads > 0 && (view->rank < 1 || view->rank > 2 || view->shape[0] == 0 ||
+                      view->shape[0] % heads != 0 || view->shape[0] / heads % 2 != 0))
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' has %zu rows, expected %zu heads of an even size",
                          file, name, view->rank > 0 ? view->shape[0] : 0, heads);
@@ -38,8 +40,88 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
     copy = kvsi_strdup(name);
     if (!copy)
         return kvsi_no_memory(err, "the tensors of '%s'", w->path);
-    w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
+    w->tensors[w->count] =
+        (kvsi_weights_tensor){.view = *view, .interleaved_heads = interleaved_heads, .file = file};
     w->tensors[w->count++].view.name = copy;
+    return KVS_OK;
+}
+
+kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                                 size_t runs, size_t run_step, const char *file, kvs_err *err)
+{
+    TRY(kvsi_weights_add(w, name, view, 0, file, err));
+    if (runs > 1) {
+        w->tensors[w->count - 1].runs = runs;
+        w->tensors[w->count - 1].run_step = run_step;
+    }
+    return KVS_OK;
+}
+
+const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers)
+{
+    static const char prefix[] = "model.layers.";
+    const char *at = name + sizeof prefix - 1;
+    size_t number = 0;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || *at < '0' || *at > '9')
+        return NULL;
+    for (; *at >= '0' && *at <= '9' && number < layers; at++)
+        number = 10 * number + (size_t)(*at - '0');
+    *layer = number;
+    return number < layers && *at == '.' ? at + 1 : NULL;
+}
+
+/* ---- several tensors in one ------------------------------------------------------------------ */
+
+enum { PACKED_NAME_SIZE = 512 };
+
+/* The rows of one of our matrices with biases or without. */
+static size_t rows_of(const char *part, const kvs_model_config *c)
+{
+    const size_t head = c->head_size > 0 ? c->head_size : c->dim / c->heads;
+
+    return strncmp(part, "q_", 2) == 0                                  ? c->heads * head
+           : strncmp(part, "k_", 2) == 0 || strncmp(part, "v_", 2) == 0 ? c->kv_heads * head
+           : strncmp(part, "embed_positions", 15) == 0                  ? c->context
+                                                                        : c->ffn;
+}
+
+/* By head all parts have the same number of heads, since such families have no key for another
+ * one. */
+kvs_status kvsi_weights_add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor,
+                                   const kvsi_packed_rows *packed, int interleaved,
+                                   const char *file, kvs_err *err)
+{
+    const int prefix = (int)(strlen(tensor->name) - strlen(packed->name));
+    const size_t runs = packed->by_head ? w->config.heads : 1;
+    kvsi_file_tensor view = *tensor;
+    size_t expected = packed->unused, run_step = 0;
+
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
+        expected += rows_of(packed->parts[i], &w->config);
+        run_step += rows_of(packed->parts[i], &w->config) / runs;
+    }
+    if (tensor->rank == 0 || tensor->shape[0] != expected)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu rows, the configuration needs %zu", file,
+                         tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, expected);
+    view.shape[0] = packed->unused;
+    view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
+    for (size_t i = 0; i < KVSI_PACKED_MAX && packed->parts[i]; i++) {
+        char name[PACKED_NAME_SIZE];
+
+        if (snprintf(name, sizeof name, "%.*s%s", prefix, tensor->name, packed->parts[i]) >=
+            (int)sizeof name)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long",
+                             file, tensor->name);
+        view.shape[0] = rows_of(packed->parts[i], &w->config);
+        if (interleaved)
+            TRY(kvsi_weights_add(w, name, &view, kvsi_rotary_heads(name, &w->config), file, err));
+        else
+            TRY(kvsi_weights_add_runs(w, name, &view, runs, run_step, file, err));
+        view.shape[0] /= runs;
+        view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
+    }
     return KVS_OK;
 }
 
@@ -276,6 +358,21 @@ const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *
     return found ? *found : NULL;
 }
 
+int kvsi_weights_is_whole(const kvsi_weights_tensor *tensor)
+{
+    return tensor->interleaved_heads == 0 && tensor->runs == 0;
+}
+
+size_t kvsi_weights_extent(const kvsi_weights_tensor *tensor)
+{
+    const size_t bytes = kvsi_file_tensor_bytes(&tensor->view);
+
+    if (tensor->runs == 0)
+        return bytes;
+    return bytes / tensor->view.shape[0] *
+           ((tensor->runs - 1) * tensor->run_step + tensor->view.shape[0] / tensor->runs);
+}
+
 void kvsi_weights_read_ahead(kvsi_weights *w)
 {
     kvsi_extent *ranges;
@@ -284,8 +381,7 @@ void kvsi_weights_read_ahead(kvsi_weights *w)
         return;
     ranges = kvsi_alloc(w->count, sizeof *ranges);
     for (size_t i = 0; ranges && i < w->count; i++)
-        ranges[i] =
-            (kvsi_extent){w->tensors[i].view.data, kvsi_file_tensor_bytes(&w->tensors[i].view)};
+        ranges[i] = (kvsi_extent){w->tensors[i].view.data, kvsi_weights_extent(&w->tensors[i])};
     if (ranges)
         w->ahead = kvsi_read_ahead_start(ranges, w->count);
     kvsi_free(ranges);
@@ -299,24 +395,34 @@ static size_t interleaved_row(size_t row, size_t head_size)
     return start + (j < head_size / 2 ? 2 * j : 2 * j + 1 - head_size);
 }
 
+/* The place of one of our rows in the file, in rows behind the first. */
+static size_t file_row(const kvsi_weights_tensor *tensor, size_t row)
+{
+    const size_t rows = tensor->view.shape[0];
+    size_t in_run = rows;
+
+    if (tensor->interleaved_heads > 0)
+        return interleaved_row(row, rows / tensor->interleaved_heads);
+    if (tensor->runs > 0)
+        in_run = rows / tensor->runs;
+    return row / in_run * tensor->run_step + row % in_run;
+}
+
 void kvsi_weights_read_rows(float *out, const kvsi_weights_tensor *tensor, size_t first,
                             size_t count)
 {
     const kvsi_file_tensor *view = &tensor->view;
-    const size_t heads = tensor->interleaved_heads;
     const size_t width = kvsi_file_tensor_count(view) / view->shape[0];
     const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
     const unsigned char *data = view->data;
 
-    if (heads == 0) {
+    if (kvsi_weights_is_whole(tensor))
         kvsi_dtype_decode(out, view->dtype, data + first * bytes, count * width);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const size_t row = interleaved_row(first + i, view->shape[0] / heads);
-
-        kvsi_dtype_decode(out + i * width, view->dtype, data + row * bytes, width);
-    }
+    for (size_t i = 0; !kvsi_weights_is_whole(tensor) && i < count; i++)
+        kvsi_dtype_decode(out + i * width, view->dtype, data + file_row(tensor, first + i) * bytes,
+                          width);
+    for (size_t i = 0; tensor->plus_one && i < count * width; i++)
+        out[i] -= 1;
 }
 
 void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)

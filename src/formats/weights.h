@@ -6,7 +6,7 @@
  *       the families of families.c (GPT-2's names with the prefix transformer., backbone. or
  *       none), ours, Baichuan-M1
  *     a .safetensors file, with config.json beside it
- *     a GGUF file, architecture llama or kvshift
+ *     a GGUF file, of the families of gguf_families.c, or ours
  *     a llama2.c .bin file, legacy or version 1
  * The format is detected by content, not by name; config.json or the index may be given instead of
  * their folder.
@@ -14,8 +14,9 @@
  * Files stay mapped until close: opening reads only headers, and tensors are views.  Unused tensors
  * are left out: masks, rotary frequencies, a tied model's second copy of its table (if it differs
  * from the first, the model is refused).  Where a format stores a tensor differently from Llama's
- * layout (rows of rotary pairs adjacent; q, k and v in one matrix), the view describes it and _read
- * converts it.  Input is untrusted: after open every view lies within its file. */
+ * layout (rows of rotary pairs adjacent; q, k and v in one matrix, also head by head; gains that
+ * include the 1 of 1 + gain), the view describes it and _read converts it.  Input is untrusted:
+ * after open every view lies within its file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
@@ -36,6 +37,9 @@ typedef struct kvsi_weights_tensor {
     kvsi_file_tensor view;    /* with our name and shape */
     size_t interleaved_heads; /* the rows are those of this many heads, with the rows of each rotary
                                  pair adjacent; 0 = our order */
+    size_t runs, run_step;    /* the rows are this many runs of equal length, and each run starts
+                                 this many rows after the one before; 0 = they have no gaps */
+    int plus_one;             /* the file has 1 + value: gains, which are no matrices */
     const char *file;         /* that contains it */
 } kvsi_weights_tensor;
 
@@ -57,6 +61,11 @@ const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *weights, size_t i
 /* NULL if there is no such tensor.  A tied pair is one tensor, the embedding; both names find
  * it. */
 const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *weights, const char *name);
+
+/* Whether the values in the file are in our order and without gaps. */
+int kvsi_weights_is_whole(const kvsi_weights_tensor *tensor);
+/* The bytes from the first value in the file to the last, gaps included. */
+size_t kvsi_weights_extent(const kvsi_weights_tensor *tensor);
 
 /* Starts reading all tensors from disk in the background.  Only the first call has an effect.
  * Thread-safe. */

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mapping.h"
 #include "base/read_ahead.h"
+#include "formats/families.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
@@ -58,15 +59,24 @@ struct kvsi_weights {
 kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file,
                                 kvs_err *err);
 kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *err);
-/* The settings of a GGUF file whose tensors have been read.  Settings beyond a plain Llama (or our
- * "kvshift.config") are refused by key. */
-kvs_status kvsi_gguf_read_config(kvs_model_config *out, const kvsi_gguf *file, const char *path,
-                                 const char *architecture, kvs_err *err);
 kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err);
 
 /* Adds a view under `name`, which is copied; `file` contains it and must outlive the model. */
 kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                             size_t interleaved_heads, const char *file, kvs_err *err);
+/* The same for rows in `runs` runs, each of which starts `run_step` rows after the one before.  All
+ * of them must lie in the file. */
+kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                                 size_t runs, size_t run_step, const char *file, kvs_err *err);
+/* Adds the tensors whose rows are those of `tensor`, which has our name but for its end, packed->name.
+ * If they are interleaved, rows of rotary pairs are adjacent. */
+kvs_status kvsi_weights_add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor,
+                                   const kvsi_packed_rows *packed, int interleaved,
+                                   const char *file, kvs_err *err);
+
+/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in one
+ * of `layers` layers. */
+const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers);
 
 /* The file in a folder that lists the tensors, in fresh memory (kvsi_free); NULL if the folder has
  * no weights. */

@@ -114,14 +114,25 @@ typedef struct kvsi_shift {
     size_t gate_stride;
 } kvsi_shift;
 
+/* What a sequence carries from chunk to chunk as tails: raw rows of the targets of the shift, and
+ * rows that filters read. */
+typedef enum kvsi_tail {
+    KVSI_TAIL_Q,
+    KVSI_TAIL_K,
+    KVSI_TAIL_V,
+    KVSI_TAIL_ATTENTION, /* the output of attention */
+    KVSI_TAIL_MLP,       /* the output of the MLP */
+    KVSI_TAILS
+} kvsi_tail;
+
 /* Tokens between two snapshots of a tail; also the number of cached keys in a tile. */
 enum { KVSI_SNAPSHOT = 64 };
 
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
  * Training and scoring have no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
  * and V^ are appended to it, and the tails are read and updated: a tail holds the last raw rows,
- * which the shift of the next chunk needs, as [window, heads * head_size], oldest first, zeros
- * before the start.  Tail 0 is the current one; tail i > 0 is a snapshot of it after
+ * which the shift or the filter of the next chunk needs, as [window, width of a row], oldest first,
+ * zeros before the start.  Tail 0 is the current one; tail i > 0 is a snapshot of it after
  * KVSI_SNAPSHOT * i tokens, written when the chunk reaches that length. */
 typedef struct kvsi_span {
     size_t start, len, past;
@@ -131,9 +142,19 @@ typedef struct kvsi_span {
                          type: they are real */
     size_t capacity; /* rows of the cache */
     size_t first;    /* position of row 0, a multiple of KVSI_SNAPSHOT; earlier keys were dropped */
-    size_t snapshots;               /* tails besides tail 0 */
-    real *tail_q, *tail_k, *tail_v; /* [1 + snapshots] tails; NULL if not shifted */
+    size_t snapshots;        /* tails besides tail 0 */
+    real *tails[KVSI_TAILS]; /* [1 + snapshots] tails each; NULL if not shifted or filtered */
 } kvsi_span;
+
+/* Relative positions: a row computes `size` numbers r per head, and the score of a key at distance
+ * x, before masks and after the cap, gets the term sum_c r[c] table[c][x] if x < extent. */
+typedef struct kvsi_relative {
+    size_t size, extent; /* size 0 = none */
+    const real *rows;    /* [tokens, heads * size] */
+    const real *table;   /* [size, extent], which all heads share */
+    real *d_rows;        /* overwritten; this and the next are used by the backward pass only */
+    real *d_table;       /* += */
+} kvsi_relative;
 
 typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
@@ -150,6 +171,9 @@ typedef struct kvsi_attention {
     size_t rotary;         /* the first `rotary` channels of a head rotate; 0 = none */
     const real *rotations; /* [positions, rotary]: cosines, then sines */
     const real *slopes;    /* [heads]: score -= slope * distance; NULL = none */
+    kvsi_relative relative;
+    const real *growth; /* [positions]: factor of q after rotation and of the relative term of each
+                           row; NULL = 1 */
     size_t sliding_window; /* keys s > t - window only; 0 = all */
     kvsi_dropout dropout;  /* of the attention weights; index is that of the first sequence */
     size_t sequences;
@@ -157,6 +181,18 @@ typedef struct kvsi_attention {
     size_t tokens;          /* rows in the batch */
     int training;           /* there is a backward pass; sequences have no cache */
 } kvsi_attention;
+
+/* A filter of whole rows: y_t = factor * sum_j taps[j] * x_{t-window+j}.  The taps are those of one
+ * head of `width` channels, of the form `residual`. */
+typedef struct kvsi_filter {
+    size_t width, window;
+    const real *parameters;    /* [width, window + 1] */
+    const real *factor;        /* [1], or NULL = 1 */
+    real *gradient, *d_factor; /* of the same shapes, +=; used by the backward pass only */
+    kvsi_tail tail;            /* which tail of the spans holds its rows */
+    size_t sequences;
+    const kvsi_span *spans; /* [sequences] */
+} kvsi_filter;
 
 /* A linear layer may use one order of summation for up to this many rows (gemv) and another one for
  * more rows (gemm).  The bits of a row depend on which of the two is used, and on nothing else of
@@ -204,6 +240,7 @@ typedef struct kvsi_limits {
     size_t ffn, vocab;                      /* vocab = number of logits */
     size_t shift_params;                    /* most parameters per head */
     kvsi_qk_norm qk_norm;
+    size_t relative_size;
     int training;
     kvsi_precision precision;
 } kvsi_limits;

@@ -124,6 +124,21 @@ static void channel_backward(double *d_params, const double *d_taps, const real 
             d_params[i * (window + 1) + j] = d_taps[j * head_size + i];
 }
 
+/* ---- residual: channel, and the current token itself ---- */
+
+static void residual_taps(real *taps, const real *params, size_t window, size_t head_size)
+{
+    channel_taps(taps, params, window, head_size);
+    for (size_t i = 0; i < head_size; i++)
+        taps[window * head_size + i] += 1;
+}
+
+static void residual_from_taps(double *params, const double *taps, size_t window)
+{
+    free_from_taps(params, taps, window);
+    params[window] -= 1;
+}
+
 /* ---- hard: the upper half of the channels comes from the previous token; data: no taps ---- */
 
 static size_t nothing_learned(size_t window, size_t head_size)
@@ -177,6 +192,13 @@ static const kvsi_form forms[] = {
                          .params = nothing_learned,
                          .taps = hard_taps,
                          .backward = no_backward},
+    [KVSI_SHIFT_RESIDUAL] = {.window_max = KVSI_SHIFT_WINDOW_MAX,
+                             .can_be_identity = 1,
+                             .params = one_per_tap_and_channel,
+                             .taps = residual_taps,
+                             .backward = channel_backward,
+                             .from_taps = residual_from_taps,
+                             .per_channel = 1},
 };
 
 const kvsi_form *kvsi_form_get(kvsi_shift_form form)

@@ -58,20 +58,23 @@ static size_t gain_stride(const kvsi_attention *a)
 
 kvsi_target kvsi_target_q(const kvsi_attention *a)
 {
-    return (kvsi_target){&a->q_shift, a->heads, 0, a->q_gain, a->d_q_gain, gain_stride(a)};
+    return (kvsi_target){&a->q_shift, a->heads,       0,          a->q_gain,
+                         a->d_q_gain, gain_stride(a), KVSI_TAIL_Q};
 }
 
 kvsi_target kvsi_target_k(const kvsi_attention *a)
 {
     return (kvsi_target){&a->k_shift, a->kv_heads, a->heads * a->head_size,
-                         a->k_gain,   a->d_k_gain, gain_stride(a)};
+                         a->k_gain,   a->d_k_gain, gain_stride(a),
+                         KVSI_TAIL_K};
 }
 
 kvsi_target kvsi_target_v(const kvsi_attention *a)
 {
     return (kvsi_target){.shift = &a->v_shift,
                          .heads = a->kv_heads,
-                         .column = (a->heads + a->kv_heads) * a->head_size};
+                         .column = (a->heads + a->kv_heads) * a->head_size,
+                         .tail = KVSI_TAIL_V};
 }
 
 static size_t params_of(const kvsi_shift *shift, size_t head_size)
@@ -201,43 +204,47 @@ void kvsi_store_rounded(void *cache, kvsi_dtype type, size_t at, real *x, size_t
 }
 
 /* The tail after the first `len` rows of the span; `to` may be `tail` itself. */
-static void copy_tail(real *to, const real *tail, kvsi_target target, const kvsi_span *span,
-                      size_t len, const real *qkv, const kvsi_attention *a)
+static void copy_tail(real *to, const real *tail, const kvsi_span *span, size_t len,
+                      kvsi_raw_rows rows)
 {
-    const size_t window = target.shift->window, row = target.heads * a->head_size;
+    const size_t window = rows.window, row = rows.width;
 
     for (size_t j = 0; j < window;
          j++) { /* ascending, so that no source row is overwritten before it is read */
         const size_t source = len + j; /* index into (old tail, new rows) */
-        const real *from =
-            source < window
-                ? tail + source * row
-                : qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column;
+        const real *from = source < window
+                               ? tail + source * row
+                               : rows.first + (span->start + source - window) * rows.stride;
         memmove(to + j * row, from, row * sizeof *to);
     }
 }
 
-static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, const real *qkv,
-                      const kvsi_attention *a)
+void kvsi_update_tail(const kvsi_span *span, kvsi_tail which, kvsi_raw_rows rows)
 {
-    const size_t size = target.shift->window * target.heads * a->head_size;
-    const size_t end = span->past + span->len;
+    const size_t size = rows.window * rows.width, end = span->past + span->len;
+    real *tail = span->tails[which];
 
     if (!tail)
         return;
     for (size_t i = span->past / KVSI_SNAPSHOT + 1;
          i <= span->snapshots && i * KVSI_SNAPSHOT <= end; i++)
-        copy_tail(tail + i * size, tail, target, span, i * KVSI_SNAPSHOT - span->past, qkv, a);
-    copy_tail(tail, tail, target, span, span->len, qkv, a);
+        copy_tail(tail + i * size, tail, span, i * KVSI_SNAPSHOT - span->past, rows);
+    copy_tail(tail, tail, span, span->len, rows);
+}
+
+static void update_target(const kvsi_attention *a, const kvsi_span *span, kvsi_target target,
+                          const real *qkv)
+{
+    kvsi_update_tail(span, target.tail,
+                     (kvsi_raw_rows){qkv + target.column, kvsi_qkv_width(a),
+                                     target.heads * a->head_size, target.shift->window});
 }
 
 void kvsi_update_tails(const kvsi_attention *a, const real *qkv)
 {
     for (size_t s = 0; s < a->sequences; s++) {
-        const kvsi_span *span = &a->spans[s];
-
-        keep_tail(span->tail_q, kvsi_target_q(a), span, qkv, a);
-        keep_tail(span->tail_k, kvsi_target_k(a), span, qkv, a);
-        keep_tail(span->tail_v, kvsi_target_v(a), span, qkv, a);
+        update_target(a, &a->spans[s], kvsi_target_q(a), qkv);
+        update_target(a, &a->spans[s], kvsi_target_k(a), qkv);
+        update_target(a, &a->spans[s], kvsi_target_v(a), qkv);
     }
 }

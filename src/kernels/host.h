@@ -25,6 +25,7 @@ typedef struct kvsi_target {
     const real *gain;     /* of the norm of its heads; NULL = none */
     real *d_gain;
     size_t gain_stride; /* from the gains of one head to those of the next; 0 = heads share them */
+    kvsi_tail tail;
 } kvsi_target;
 
 /* The shift parameters of one head; NULL if the form has none. */
@@ -59,9 +60,17 @@ static inline int kvsi_cache_rounds(kvsi_dtype cache)
  * value that is not finite becomes NaN. */
 void kvsi_store_rounded(void *cache, kvsi_dtype type, size_t at, real *x, size_t count);
 
-/* Updates the tails of all spans to the last `window` rows of (old tail, new raw rows), and writes
- * the snapshots that the chunk reaches.  Chunks shorter than the window keep part of the old
- * tail. */
+/* Rows of the batch that tails are made of: row t at `first` + t * stride. */
+typedef struct kvsi_raw_rows {
+    const real *first;
+    size_t stride, width, window;
+} kvsi_raw_rows;
+
+/* Updates one tail of a span, if it has it, to the last `window` rows of (old tail, new raw rows),
+ * and writes the snapshots that the chunk reaches.  Chunks shorter than the window keep part of the
+ * old tail. */
+void kvsi_update_tail(const kvsi_span *span, kvsi_tail tail, kvsi_raw_rows rows);
+/* The same for the targets of the shift in all spans. */
 void kvsi_update_tails(const kvsi_attention *a, const real *qkv);
 
 #endif

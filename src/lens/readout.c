@@ -173,6 +173,8 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
     span = (kvsi_span){.len = r->tokens, .k = r->k, .v = r->v, .capacity = r->tokens};
     one.heads = one.kv_heads = x.heads;
     one.slopes = NULL;
+    one.relative = (kvsi_relative){0};
+    one.growth = NULL;
     one.sliding_window = 1;
     one.spans = &span;
     one.q_shift = (kvsi_shift){0};
@@ -200,19 +202,74 @@ static void upload_head(kvsi_readout *r, real *to, const float *x, size_t head, 
     k->ops->upload(k, to, r->to, r->tokens * d * sizeof *to);
 }
 
+/* Host copies of what scores depend on besides products; NULL where the model has none. */
+typedef struct score_terms {
+    real *growth;       /* [n] */
+    real *rows, *table; /* of relative positions */
+} score_terms;
+
+/* Allocates a copy of backend memory, which is there after the next sync; NULL for NULL. */
+static kvs_status copy_to_host(real **out, kvsi_context *c, const real *from, size_t count,
+                               kvs_err *err)
+{
+    if (!from)
+        return KVS_OK;
+    *out = kvsi_alloc(count, sizeof **out);
+    if (!*out)
+        return kvsi_no_memory(err, "scores");
+    c->ops->download(c, *out, from, count * sizeof **out);
+    return KVS_OK;
+}
+
+static void release_terms(score_terms *terms)
+{
+    kvsi_free(terms->growth);
+    kvsi_free(terms->rows);
+    kvsi_free(terms->table);
+}
+
+static kvs_status find_terms(score_terms *out, kvsi_readout *r, const kvsi_attention *a,
+                             kvs_err *err)
+{
+    const kvsi_relative *relative = &a->relative;
+    kvsi_context *c = &r->pass->context;
+
+    *out = (score_terms){0};
+    TRY(copy_to_host(&out->growth, c, a->growth, r->tokens, err));
+    if (relative->size == 0)
+        return KVS_OK;
+    TRY(copy_to_host(&out->rows, c, relative->rows, r->tokens * a->heads * relative->size, err));
+    return copy_to_host(&out->table, c, relative->table, relative->size * relative->extent, err);
+}
+
+/* The term of relative positions for the key `distance` tokens before token t. */
+static float near(const score_terms *terms, const kvsi_relative *r, size_t row, size_t distance)
+{
+    float sum = 0;
+
+    for (size_t c = 0; distance < r->extent && c < r->size; c++)
+        sum +=
+            (float)terms->rows[row * r->size + c] * (float)terms->table[c * r->extent + distance];
+    return sum;
+}
+
 /* Turns the products q . k of one head into scores, in place. */
-static void finish_scores(float *scores, size_t n, const kvsi_attention *a, float slope)
+static void finish_scores(float *scores, size_t n, const kvsi_attention *a,
+                          const score_terms *terms, size_t head, float slope)
 {
     const float scale = (float)a->scale, cap = (float)a->score_cap;
 
     for (size_t t = 0; t < n; t++)
         for (size_t s = 0; s < n; s++) {
             const int seen = s <= t && (a->sliding_window == 0 || t - s < a->sliding_window);
+            const float growth = terms->growth ? (float)terms->growth[t] : 1;
             float *score = scores + t * n + s;
 
-            *score *= scale;
+            *score *= growth * scale;
             if (cap > 0)
                 *score = cap * tanhf(*score / cap);
+            if (seen)
+                *score += growth * near(terms, &a->relative, t * a->heads + head, t - s);
             *score = seen ? *score - slope * (float)(t - s) : -INFINITY;
         }
 }
@@ -224,10 +281,13 @@ kvs_status kvsi_readout_scores(float *out, kvsi_readout *r, size_t layer, const 
     const size_t n = r->tokens, dim = r->pass->model->config.dim, group = a.heads / a.kv_heads;
     kvsi_context *c = &r->pass->context;
     kvsi_matrix keys = {.type = KVSI_REAL_TYPE, .rows = n, .cols = a.head_size};
+    score_terms terms = {0};
+    kvs_status st;
 
-    TRY(need(r, &r->queries, n * dim, err));
-    TRY(need(r, &r->keys, n * dim, err));
-    TRY(need(r, &r->products, n * n, err));
+    TRY_OUT(need(r, &r->queries, n * dim, err));
+    TRY_OUT(need(r, &r->keys, n * dim, err));
+    TRY_OUT(need(r, &r->products, n * n, err));
+    TRY_OUT(find_terms(&terms, r, &a, err));
     keys.data = r->keys;
     for (size_t h = 0; h < a.heads; h++) {
         float *scores = out + h * n * n;
@@ -240,10 +300,12 @@ kvs_status kvsi_readout_scores(float *out, kvsi_readout *r, size_t layer, const 
         c->ops->download(c, scores, r->products, n * n * sizeof *scores);
         if (a.slopes)
             c->ops->download(c, &slope, a.slopes + h, sizeof slope);
-        TRY(kvsi_sync(c, err));
-        finish_scores(scores, n, &a, (float)slope);
+        TRY_OUT(kvsi_sync(c, err));
+        finish_scores(scores, n, &a, &terms, h, (float)slope);
     }
-    return KVS_OK;
+out:
+    release_terms(&terms);
+    return st;
 }
 
 /* ---- the weights A --------------------------------------------------------------------------- */

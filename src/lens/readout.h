@@ -42,7 +42,8 @@ kvs_status kvsi_readout_shifted(float *shifted, float *rotated, kvsi_readout *r,
 
 /* Computes out[heads, n, n] from the rotated rows q[n, heads, head_size] and
  * k[n, kv_heads, head_size]:
- *     q_t . k_s * scale - slope * (t - s),  -infinity for keys that t does not see */
+ *     growth_t q_t . k_s * scale - slope * (t - s) + the term of relative positions,
+ * -infinity for keys that t does not see */
 kvs_status kvsi_readout_scores(float *out, kvsi_readout *r, size_t layer, const float *q,
                                const float *k, kvs_err *err);
 /* Gets the attention weights A[heads, n, n]. */

@@ -94,20 +94,21 @@ static kvs_status show_columns(trace *t, uint32_t mask, kvsi_activation_kind kin
     return show(t, kind, layer, t->part, (shape){.rows = t->tokens, .columns = count});
 }
 
-/* Computes and shows what a branch adds to the residual, x W^T + bias, or the norm of that, times
- * the scale of branches, if it is wanted.  The pass keeps the input of the norm in `before`, and
- * computes only the sum with the residual. */
+/* Computes and shows what a branch adds to the residual, x W^T + bias, filtered and normalised if
+ * the model does so, times the scale of branches, if it is wanted.  The pass keeps what filter and
+ * norm read, and computes only the sum with the residual. */
 static kvs_status show_branch(trace *t, uint32_t mask, kvsi_activation_kind kind, size_t layer,
-                              const real *x, const kvsi_linear *w, kvsi_norm_offsets at,
-                              const real *before)
+                              const real *x, const kvsi_linear *w, const kvsi_branch *b)
 {
-    const kvsi_norm norm = kvsi_pass_norm(t->pass, at);
+    const kvsi_norm norm = kvsi_pass_norm(t->pass, b->norm);
     kvsi_context *k = &t->pass->context;
 
     if (!kvsi_wants(mask, kind))
         return KVS_OK;
     if (norm.gain)
-        k->ops->norm_forward(k, t->branch, before, &norm, t->tokens, t->config->dim);
+        k->ops->norm_forward(k, t->branch, b->unnormed, &norm, t->tokens, t->config->dim);
+    else if (b->filter.width > 0)
+        k->ops->filter_forward(k, t->branch, b->raw, &b->filter, t->tokens);
     else
         kvsi_pass_linear(t->pass, t->branch, x, w, NULL);
     if (t->config->residual_scale > 0)
@@ -225,7 +226,7 @@ static kvs_status show_weights(trace *t, uint32_t mask, size_t layer, const kvsi
 static kvs_status show_attention(trace *t, size_t layer)
 {
     const uint32_t mask = t->wanted.layer[layer];
-    const kvsi_layer_offsets *at = &t->model->layout.layers[layer];
+    const kvsi_branch branch = kvsi_pass_attention_branch(t->pass, layer, NULL);
     const kvsi_layer_memory *m = &t->pass->layers[layer];
     const kvsi_layer_shape s = kvsi_layer_shape_of(t->config, layer);
     const size_t dim = t->config->dim;
@@ -242,14 +243,14 @@ static kvs_status show_attention(trace *t, size_t layer)
         TRY(show(t, KVSI_ACT_Z, layer, t->values, rows_of(t, &s, Q)));
     }
     TRY(show_branch(t, mask, KVSI_ACT_ATTN_OUT, layer, m->mixed,
-                    &t->model->matrices.layers[layer].o, at->attention_out, m->attention_out));
+                    &t->model->matrices.layers[layer].o, &branch));
     return show_rows(t, mask, KVSI_ACT_RESID_MID, layer, m->middle, dim);
 }
 
 static kvs_status show_mlp(trace *t, size_t layer)
 {
     const uint32_t mask = t->wanted.layer[layer];
-    const kvsi_layer_offsets *at = &t->model->layout.layers[layer];
+    const kvsi_branch branch = kvsi_pass_mlp_branch(t->pass, layer, NULL);
     const kvsi_layer_memory *m = &t->pass->layers[layer];
     const size_t dim = t->config->dim, ffn = t->config->ffn;
     const size_t up = kvsi_up_width(t->config);
@@ -261,7 +262,7 @@ static kvs_status show_mlp(trace *t, size_t layer)
     TRY(show_columns(t, mask, KVSI_ACT_MLP_PRE_LINEAR, layer, ffn, ffn, up));
     TRY(show_rows(t, mask, KVSI_ACT_MLP_POST, layer, t->pass->hidden, ffn));
     TRY(show_branch(t, mask, KVSI_ACT_MLP_OUT, layer, t->pass->hidden,
-                    &t->model->matrices.layers[layer].down, at->mlp_out, m->mlp_out));
+                    &t->model->matrices.layers[layer].down, &branch));
     return show_rows(t, mask, KVSI_ACT_RESID_POST, layer, kvsi_pass_layer_output(t->pass, layer),
                      dim);
 }

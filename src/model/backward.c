@@ -15,14 +15,14 @@ static void norm_backward(kvsi_pass *p, real *d_x, const real *d_y, const real *
                                   x, &norm, p->tokens, p->model->config.dim);
 }
 
-/* The gradient of a branch's output, before its norm, scale, dropout and the residual sum, from the
- * gradient of that sum.  `before` is what the norm read; d_normed is overwritten. */
-static const real *leave_stream(kvsi_pass *p, const real *d_sum, kvsi_norm_offsets at,
-                                const real *before, size_t site, real *gradients)
+/* The gradient of a branch's output, before its filter, norm, scale, dropout and the residual sum,
+ * from the gradient of that sum.  d_normed is overwritten. */
+static const real *leave_stream(kvsi_pass *p, const real *d_sum, const kvsi_branch *b,
+                                real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
-    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
-    const kvsi_norm norm = kvsi_pass_norm(p, at);
+    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, b->site);
+    const kvsi_norm norm = kvsi_pass_norm(p, b->norm);
     const size_t count = p->tokens * c->dim;
     real *d_scaled = norm.gain ? p->d_normed : p->d_branch;
     kvsi_context *k = &p->context;
@@ -35,11 +35,18 @@ static const real *leave_stream(kvsi_pass *p, const real *d_sum, kvsi_norm_offse
         kvsi_pass_drop(p, d_scaled, &drop);
     if (c->residual_scale > 0)
         k->ops->scale(k, d_scaled, (real)c->residual_scale, count);
-    if (!norm.gain)
-        return d_sum;
-    k->ops->zero(k, p->d_branch, count * sizeof *p->d_branch);
-    norm_backward(p, p->d_branch, d_sum, before, at, gradients);
-    return p->d_branch;
+    if (norm.gain) {
+        k->ops->zero(k, p->d_branch, count * sizeof *p->d_branch);
+        norm_backward(p, p->d_branch, d_sum, b->unnormed, b->norm, gradients);
+        d_sum = p->d_branch;
+    }
+    if (b->filter.width > 0) {
+        real *d_raw = d_sum == p->d_branch ? p->d_normed : p->d_branch;
+
+        k->ops->filter_backward(k, d_raw, d_sum, b->raw, &b->filter, p->tokens);
+        d_sum = d_raw;
+    }
+    return d_sum;
 }
 
 /* Recomputes norm(x). */
@@ -94,8 +101,8 @@ static void backward_mlp(kvsi_pass *p, size_t l, const real *d_sum, real *gradie
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_mlp mlp = kvsi_pass_mlp(p);
     const real *in = kvsi_pass_mlp_input(p, l);
-    const real *d_branch =
-        leave_stream(p, d_sum, at->mlp_out, m->mlp_out, kvsi_site_mlp(l), gradients);
+    const kvsi_branch branch = kvsi_pass_mlp_branch(p, l, gradients);
+    const real *d_branch = leave_stream(p, d_sum, &branch, gradients);
     kvsi_context *k = &p->context;
 
     k->ops->activation_forward(k, p->hidden, m->up, &mlp, p->tokens);
@@ -114,8 +121,8 @@ static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
-    const real *d_branch = leave_stream(p, d_sum, at->attention_out, m->attention_out,
-                                        kvsi_site_attention(l), gradients);
+    const kvsi_branch branch = kvsi_pass_attention_branch(p, l, gradients);
+    const real *d_branch = leave_stream(p, d_sum, &branch, gradients);
     const real *in;
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
@@ -123,6 +130,13 @@ static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *
     k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
     in = normalise_again(p, m->x, at->attention_in);
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
+    if (w->relative.parts > 0) {
+        const kvsi_matrix *r = &w->relative.part[0];
+
+        k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, at->relative),
+                                       p->d_relative, in, p->tokens, r->rows, r->cols);
+        k->ops->linear_backward_input(k, p->d_normed, p->d_relative, r, p->tokens, 1);
+    }
     if (gates.rows > 0) {
         const ptrdiff_t offset = kvsi_pass_gates_offset(p, l);
 

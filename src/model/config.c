@@ -1,32 +1,40 @@
 /* Checks of a model's configuration, so that the code behind it can rely on it. */
 #include "config/config.h"
 
+#include "config/rotations.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
-#include "model/rotations.h"
 
 #include <math.h>
 
-static size_t head_size_of(const kvs_model_config *c, size_t heads)
+/* Heads and their size in layers with a sliding window, or in the others. */
+static size_t heads_of(const kvs_model_config *c, int slides)
 {
-    return c->head_size > 0 ? c->head_size : c->dim / heads;
+    return slides ? c->sliding_heads : c->heads;
+}
+
+static size_t head_size_of(const kvs_model_config *c, int slides)
+{
+    if (slides && c->sliding_head_size > 0)
+        return c->sliding_head_size;
+    return c->head_size > 0 ? c->head_size : c->dim / heads_of(c, slides);
 }
 
 /* A fraction such as 1/3 comes with a rounding error of its own. */
-size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
+size_t kvsi_rotary_channels(const kvs_model_config *c, int slides)
 {
     const double fraction = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
-    const size_t head_size = head_size_of(c, heads);
 
-    return (size_t)lround(fraction * (double)head_size);
+    return (size_t)lround(fraction * (double)head_size_of(c, slides));
 }
 
 /* ---- checks ---- */
 
-static kvs_status check_heads(const kvs_model_config *c, size_t heads, size_t kv_heads,
-                              kvs_err *err)
+static kvs_status check_heads(const kvs_model_config *c, int slides, kvs_err *err)
 {
-    if (c->head_size == 0 && c->dim % heads != 0)
+    const size_t heads = heads_of(c, slides), kv_heads = slides ? c->sliding_kv_heads : c->kv_heads;
+
+    if (c->head_size == 0 && !(slides && c->sliding_head_size > 0) && c->dim % heads != 0)
         return kvsi_fail(err, KVS_E_INVALID, "dim %zu is not divisible by heads %zu", c->dim,
                          heads);
     if (kv_heads > heads)
@@ -38,16 +46,16 @@ static kvs_status check_heads(const kvs_model_config *c, size_t heads, size_t kv
     return KVS_OK;
 }
 
-static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_err *err)
+static kvs_status check_rotation(const kvs_model_config *c, int slides, kvs_err *err)
 {
-    const size_t head_size = head_size_of(c, heads), rotary = kvsi_rotary_channels(c, heads);
+    const size_t head_size = head_size_of(c, slides), rotary = kvsi_rotary_channels(c, slides);
     const double exact = c->rotary_fraction * (double)head_size;
 
     if (fabs(exact - (double)rotary) > 1e-3 || rotary % 2 != 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "rotary positions turn %g of %zu channels of a head (dim %zu, heads %zu), "
                          "expected an even number",
-                         exact, head_size, c->dim, heads);
+                         exact, head_size, c->dim, heads_of(c, slides));
     return KVS_OK;
 }
 
@@ -65,8 +73,23 @@ static kvs_status check_layers(const char *name, uint64_t listed, size_t layers,
     return KVS_OK;
 }
 
+static kvs_status check_relative(const kvs_model_config *c, kvs_err *err)
+{
+    if ((c->relative_size > 0 || c->relative_extent > 0) && c->positions != KVSI_POSITIONS_RELATIVE)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a size and an extent of relative positions need positions relative, "
+                         "found %s",
+                         kvsi_positions_name(c->positions));
+    if (c->score_growth_start > 0 && c->score_growth == 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a start of the growth of scores at %g needs a growth, found 0",
+                         c->score_growth_start);
+    return KVS_OK;
+}
+
 static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
 {
+    TRY(check_relative(c, err));
     if (c->rotary_fraction != 1.0 && c->positions != KVSI_POSITIONS_ROPE)
         return kvsi_fail(err, KVS_E_INVALID, "a rotary fraction needs positions rope, found %s",
                          kvsi_positions_name(c->positions));
@@ -83,11 +106,11 @@ static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
         if (!isfinite(c->slope[i]))
             return kvsi_fail(err, KVS_E_INVALID, "slope %zu is %g", i, c->slope[i]);
     if (c->positions == KVSI_POSITIONS_ROPE) {
-        TRY(check_rotation(c, c->heads, err));
-        TRY(check_rotation(c, c->sliding_heads, err));
-        TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, c->heads), err));
+        TRY(check_rotation(c, 0, err));
+        TRY(check_rotation(c, 1, err));
+        TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, 0), err));
         if (c->rope.scaling == KVSI_ROPE_LONGROPE)
-            TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, c->sliding_heads), err));
+            TRY(kvsi_rope_check(c, kvsi_rotary_channels(c, 1), err));
     } else if (c->rope.scaling != KVSI_ROPE_PLAIN || c->no_rope_layers != 0 ||
                c->sliding_rope_base > 0) {
         return kvsi_fail(err, KVS_E_INVALID,
@@ -100,7 +123,8 @@ static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
 
 static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
 {
-    const int own_heads = c->sliding_heads != c->heads || c->sliding_kv_heads != c->kv_heads;
+    const int own_heads = c->sliding_heads != c->heads || c->sliding_kv_heads != c->kv_heads ||
+                          c->sliding_head_size > 0;
 
     if (c->sliding_window == 0 && (c->sliding_layers != 0 || own_heads))
         return kvsi_fail(err, KVS_E_INVALID, "sliding layers or heads need a sliding window");
@@ -146,6 +170,21 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
+static kvs_status check_filters(const kvs_model_config *c, kvs_err *err)
+{
+    if (c->filters & KVSI_FILTER_MLP && c->no_mlp)
+        return kvsi_fail(err, KVS_E_INVALID, "filters '%s' need a body with an MLP",
+                         kvsi_name_of(kvsi_filters_names, (int)c->filters));
+    if (c->filter_window > 0 && c->filters == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "a filter window of %zu needs filters, found none",
+                         c->filter_window);
+    if (c->mlp_factor && !(c->filters & KVSI_FILTER_MLP))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a factor of the MLP needs filters 'mlp' or 'branches', found '%s'",
+                         kvsi_name_of(kvsi_filters_names, (int)c->filters));
+    return KVS_OK;
+}
+
 static kvs_status check_body(const kvs_model_config *c, kvs_err *err)
 {
     if (c->body != KVSI_BODY_LLAMA && (c->qkv_bias || c->o_bias || c->mlp_bias || c->qk_norm))
@@ -155,6 +194,10 @@ static kvs_status check_body(const kvs_model_config *c, kvs_err *err)
                          kvsi_body_name(c->body));
     if (c->body != KVSI_BODY_LLAMA && c->embedding_norm)
         return kvsi_fail(err, KVS_E_INVALID, "a norm of the embeddings needs body llama, found %s",
+                         kvsi_body_name(c->body));
+    if (c->body != KVSI_BODY_LLAMA && (c->filters || c->positions == KVSI_POSITIONS_RELATIVE))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "filters and relative positions need body llama, found %s",
                          kvsi_body_name(c->body));
     if (c->body != KVSI_BODY_LLAMA &&
         (c->norm_place != KVSI_NORM_BEFORE || c->parallel != KVSI_PARALLEL_NONE))
@@ -197,6 +240,8 @@ static kvs_status check_layer_norms(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
+enum { DEFAULT_RELATIVE_SIZE = 16 };
+
 static void fill_in(kvs_model_config *c)
 {
     if (c->kv_heads == 0)
@@ -207,6 +252,16 @@ static void fill_in(kvs_model_config *c)
         c->sliding_kv_heads = c->sliding_heads == c->heads ? c->kv_heads : c->sliding_heads;
     if (c->head_size * c->heads == c->dim && c->sliding_heads == c->heads)
         c->head_size = 0;
+    if (c->sliding_head_size == (c->head_size > 0 ? c->head_size : c->dim / c->sliding_heads))
+        c->sliding_head_size = 0;
+    if (c->positions == KVSI_POSITIONS_RELATIVE && c->relative_size == 0)
+        c->relative_size = DEFAULT_RELATIVE_SIZE;
+    if (c->positions == KVSI_POSITIONS_RELATIVE && c->relative_extent == 0)
+        c->relative_extent = c->context;
+    if (c->filters != 0 && c->filter_window == 0)
+        c->filter_window = 1;
+    if (c->score_growth > 0 && c->score_growth_start == 0)
+        c->score_growth_start = 1;
     if (c->norm_kind == KVSI_NORM_AUTO)
         c->norm_kind = c->body == KVSI_BODY_GPT2 ? KVSI_NORM_LAYER : KVSI_NORM_RMS;
     if (c->activation == KVSI_ACTIVATION_AUTO)
@@ -223,16 +278,17 @@ static kvs_status check(const kvs_model_config *config, kvs_err *err)
     TRY(kvsi_settings_check(&kvsi_model_settings, config, err));
     if (config->context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is 0, expected at least 1");
-    TRY(check_heads(config, config->heads, config->kv_heads, err));
-    TRY(check_heads(config, config->sliding_heads, config->sliding_kv_heads, err));
+    TRY(check_heads(config, 0, err));
+    TRY(check_heads(config, 1, err));
     TRY(check_sliding(config, err));
     TRY(check_positions(config, err));
     TRY(check_head(config, err));
     TRY(check_shift(config, err));
+    TRY(check_filters(config, err));
     TRY(check_body(config, err));
     TRY(check_parts(config, err));
     TRY(check_layer_norms(config, err));
-    if (config->identity_projections && config->head_size > 0)
+    if (config->identity_projections && (config->head_size > 0 || config->sliding_head_size > 0))
         return kvsi_fail(err, KVS_E_INVALID, "identity projections need no head size of their own");
     if (config->identity_projections &&
         (config->kv_heads != config->heads || config->sliding_kv_heads != config->sliding_heads))
@@ -258,18 +314,21 @@ kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *c, size_t layer)
 {
     const int slides =
         c->sliding_window > 0 && (c->sliding_layers == 0 || (c->sliding_layers >> layer & 1));
-    const size_t heads = slides ? c->sliding_heads : c->heads;
+    const size_t heads = heads_of(c, slides);
     const size_t kv_heads = slides ? c->sliding_kv_heads : c->kv_heads;
-    const size_t head_size = head_size_of(c, heads);
+    const size_t head_size = head_size_of(c, slides);
     const int rotates = layer >= KVSI_LISTED_LAYERS_MAX || !(c->no_rope_layers >> layer & 1);
 
     return (kvsi_layer_shape){
         .heads = heads,
         .kv_heads = kv_heads,
         .head_size = head_size,
-        .rotary = rotates ? kvsi_rotary_channels(c, heads) : 0,
+        .rotary = rotates ? kvsi_rotary_channels(c, slides) : 0,
         .q_width = heads * head_size,
         .qkv_width = (heads + 2 * kv_heads) * head_size,
         .sliding_window = slides ? c->sliding_window : 0,
+        .relative_extent = c->positions != KVSI_POSITIONS_RELATIVE ? 0
+                           : slides                                ? c->sliding_window
+                                                                   : c->relative_extent,
     };
 }

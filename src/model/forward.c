@@ -1,5 +1,6 @@
 /* The transformer, forward: x -> x + attention(norm(x)) -> x + mlp(norm(x)), layer by layer.  Norms
- * may also be of the branches, x + norm(f(x)), and both branches may read the same x. */
+ * may also be of the branches, x + norm(f(x)), and so may filters, which mix their rows; both
+ * branches may read the same x. */
 #include "model/pass.h"
 
 /* norm(x), or x itself if there is no norm. */
@@ -37,24 +38,27 @@ static void scale(kvsi_pass *p, real *x, double factor, size_t count)
         p->context.ops->scale(&p->context, x, (real)factor, count);
 }
 
-/* out = x + dropout(scale norm(in W^T)), or without x in a body without residuals.  If there is a
- * norm, `before` gets what it reads. */
+/* out = x + dropout(scale norm(filter(in W^T))), or without x in a body without residuals.  The
+ * backward pass needs what filter and norm read, if there are any. */
 static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
-                       kvsi_norm_offsets at, real *before, size_t site)
+                       const kvsi_branch *b)
 {
     const kvs_model_config *c = &p->model->config;
-    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
-    const kvsi_norm norm = kvsi_pass_norm(p, at);
+    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, b->site);
+    const kvsi_norm norm = kvsi_pass_norm(p, b->norm);
     const size_t count = p->tokens * c->dim;
+    real *unnormed = norm.gain ? b->unnormed : p->branch;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0 && c->residual_scale == 0 && !norm.gain) {
+    if (drop.rate == 0 && c->residual_scale == 0 && !norm.gain && b->filter.width == 0) {
         kvsi_pass_linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
-    kvsi_pass_linear(p, norm.gain ? before : p->branch, in, w, NULL);
+    kvsi_pass_linear(p, b->filter.width > 0 ? b->raw : unnormed, in, w, NULL);
+    if (b->filter.width > 0)
+        k->ops->filter_forward(k, unnormed, b->raw, &b->filter, p->tokens);
     if (norm.gain)
-        k->ops->norm_forward(k, p->branch, before, &norm, p->tokens, c->dim);
+        k->ops->norm_forward(k, p->branch, unnormed, &norm, p->tokens, c->dim);
     scale(p, p->branch, c->residual_scale, count);
     if (drop.rate > 0)
         kvsi_pass_drop(p, p->branch, &drop);
@@ -89,6 +93,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
+    const kvsi_branch branch = kvsi_pass_attention_branch(p, l, NULL);
     const real *in = normalise(p, m->x, at->attention_in);
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
@@ -97,9 +102,9 @@ static void forward_attention(kvsi_pass *p, size_t l)
     round_values(p, m->qkv, m->kept_qkv, qkv_count(p, l));
     if (gates.rows > 0)
         k->ops->linear_forward(&f32, m->gates, in, &gates, p->tokens, NULL);
+    kvsi_pass_linear(p, m->relative, in, &w->relative, NULL); /* if positions are relative */
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
-    add_branch(p, m->middle, m->mixed, &w->o, m->x, at->attention_out, m->attention_out,
-               kvsi_site_attention(l));
+    add_branch(p, m->middle, m->mixed, &w->o, m->x, &branch);
 }
 
 /* m->up from m->middle, or from m->x if the branches are parallel */
@@ -118,11 +123,11 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
 {
     const kvsi_layer_memory *m = &p->layers[l];
     const kvsi_mlp mlp = kvsi_pass_mlp(p);
+    const kvsi_branch branch = kvsi_pass_mlp_branch(p, l, NULL);
 
     forward_up(p, l);
     p->context.ops->activation_forward(&p->context, p->hidden, m->up, &mlp, p->tokens);
-    add_branch(p, out, p->hidden, &kvsi_pass_matrices(p, l)->down, m->middle,
-               p->model->layout.layers[l].mlp_out, m->mlp_out, kvsi_site_mlp(l));
+    add_branch(p, out, p->hidden, &kvsi_pass_matrices(p, l)->down, m->middle, &branch);
 }
 
 void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer)
@@ -138,12 +143,14 @@ void kvsi_pass_widen_layer(kvsi_pass *pass, size_t layer)
 
 void kvsi_pass_restore_layer(kvsi_pass *pass, size_t layer)
 {
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+
     if (!pass->limits.recompute) {
         kvsi_pass_widen_layer(pass, layer);
         return;
     }
     forward_attention(pass, layer);
-    if (pass->model->layout.layers[layer].mlp_out.gain != KVSI_ABSENT)
+    if (at->mlp_out.gain != KVSI_ABSENT || at->mlp_filter != KVSI_ABSENT)
         forward_mlp(pass, layer, kvsi_pass_layer_output(pass, layer)); /* which gets the same */
     else if (!pass->model->config.no_mlp)
         forward_up(pass, layer);

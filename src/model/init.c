@@ -83,7 +83,11 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
         fill_constant(out, p->count, config->gain_offset ? 0 : 1);
         return;
     case KVSI_BIAS:
+    case KVSI_FILTER:
         fill_constant(out, p->count, 0);
+        return;
+    case KVSI_FACTOR:
+        fill_constant(out, p->count, 1);
         return;
     case KVSI_TAPS:
         fill_taps(out, p, config, &random);

@@ -6,14 +6,15 @@
 
 typedef struct kvsi_layer_shape {
     size_t heads, kv_heads, head_size;
-    size_t rotary;         /* the first `rotary` channels of a head rotate */
-    size_t q_width;        /* heads * head_size, also of attention's output */
-    size_t qkv_width;      /* (heads + 2 kv_heads) * head_size */
-    size_t sliding_window; /* 0 = none */
+    size_t rotary;          /* the first `rotary` channels of a head rotate */
+    size_t q_width;         /* heads * head_size, also of attention's output */
+    size_t qkv_width;       /* (heads + 2 kv_heads) * head_size */
+    size_t sliding_window;  /* 0 = none */
+    size_t relative_extent; /* distances with a term of relative positions; 0 = none */
 } kvsi_layer_shape;
 
-/* Channels per head that rotate, in layers with that many heads. */
-size_t kvsi_rotary_channels(const kvs_model_config *config, size_t heads);
+/* Channels per head that rotate, in layers with a sliding window or in the others. */
+size_t kvsi_rotary_channels(const kvs_model_config *config, int slides);
 
 kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *config, size_t layer);
 

@@ -68,7 +68,7 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
     return check_unknown_tensors(layout, weights, err);
 }
 
-/* The table of rotations has one row per position of the context: a small file must not make us
+/* The tables of positions have one row per position of the context: a small file must not make us
  * allocate a large one. */
 static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *layout,
                                 const char *file, kvs_err *err)
@@ -77,9 +77,9 @@ static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *la
         ALWAYS = 1 << 23,
         OF_WEIGHTS = 16
     }; /* table size that is always allowed, and per weight */
-    const size_t rotary = kvsi_rotary_channels(c, c->heads);
+    const size_t row = kvsi_rotary_channels(c, 0) + (c->score_growth > 0);
 
-    if (rotary > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / rotary)
+    if (row > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / row)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "'%s' claims a context of %zu tokens, too long for its %zu weights", file,
                          c->context, kvsi_layout_total(layout));
@@ -136,7 +136,7 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
     kvs_status st;
     float *values;
 
-    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small)
+    if (t->view.dtype == KVSI_F32 && kvsi_weights_is_whole(t) && !is_small)
         return kvsi_model_set(m, p, t->view.data, err);
     values = kvsi_alloc(p->count, sizeof *values);
     if (!values)

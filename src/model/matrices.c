@@ -91,6 +91,7 @@ static kvsi_layer_matrices make_layer(const kvs_model *m, size_t layer)
     return (kvsi_layer_matrices){
         .qkv = make_linear(m, at->qkv, gpt2 ? 1 : 3, at->qkv_bias),
         .o = make_linear(m, at->o, 1, at->o_bias),
+        .relative = make_linear(m, at->relative, 1, KVSI_ABSENT),
         .up = make_linear(m, at->up, up_tensors, at->up_bias),
         .down = make_linear(m, at->down, 1, at->down_bias),
     };

@@ -20,6 +20,7 @@ typedef struct kvsi_linear {
 
 typedef struct kvsi_layer_matrices {
     kvsi_linear qkv, o;
+    kvsi_linear relative; /* r of relative positions; no parts without them */
     kvsi_linear up, down; /* `up` is [gate; up] in the Llama body; no parts without an MLP */
 } kvsi_layer_matrices;
 

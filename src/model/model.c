@@ -1,8 +1,8 @@
 #include "model/model.h"
 
 #include "base/memory.h"
+#include "config/rotations.h"
 #include "kernels/runtime.h"
-#include "model/rotations.h"
 
 #include <math.h>
 #include <string.h>
@@ -55,16 +55,28 @@ static kvs_status make_slopes(real **out, kvs_model *m, size_t heads, kvs_err *e
     return upload_table(out, &m->context, host, heads, err);
 }
 
-static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, int slides,
-                              kvs_err *err)
+static kvs_status make_growth(real **out, kvs_model *m, kvs_err *err)
 {
     const kvs_model_config *c = &m->config;
-    const size_t rotary = kvsi_rotary_channels(c, heads);
+    real *host = kvsi_alloc(c->context, sizeof *host);
 
+    for (size_t t = 0; host && t < c->context; t++)
+        host[t] =
+            (real)(1 + c->score_growth * log(fmax((double)(t + 1) / c->score_growth_start, 1)));
+    return upload_table(out, &m->context, host, c->context, err);
+}
+
+static kvs_status make_tables(kvsi_tables *out, kvs_model *m, int slides, kvs_err *err)
+{
+    const kvs_model_config *c = &m->config;
+    const size_t rotary = kvsi_rotary_channels(c, slides);
+
+    if (c->score_growth > 0 && !slides)
+        TRY(make_growth(&out->growth, m, err));
     if (rotary > 0)
         return make_rotations(&out->rotations, m, rotary, slides, err);
     if (c->positions == KVSI_POSITIONS_ALIBI)
-        return make_slopes(&out->slopes, m, heads, err);
+        return make_slopes(&out->slopes, m, slides ? c->sliding_heads : c->heads, err);
     return KVS_OK;
 }
 
@@ -72,6 +84,7 @@ static void release_tables(const kvsi_tables *tables, const kvsi_context *c)
 {
     c->ops->release(c, tables->rotations);
     c->ops->release(c, tables->slopes);
+    c->ops->release(c, tables->growth);
 }
 
 kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
@@ -94,8 +107,8 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
         goto out;
     }
-    TRY_OUT(make_tables(&m->tables, m, m->config.heads, 0, err));
-    TRY_OUT(make_tables(&m->sliding_tables, m, m->config.sliding_heads, 1, err));
+    TRY_OUT(make_tables(&m->tables, m, 0, err));
+    TRY_OUT(make_tables(&m->sliding_tables, m, 1, err));
     *out = m;
     m = NULL;
 out:

@@ -14,6 +14,7 @@
 typedef struct kvsi_tables {
     real *rotations; /* [context, rotary]: cosines, then sines */
     real *slopes;    /* [heads] */
+    real *growth;    /* [context]: factors of scores */
 } kvsi_tables;
 
 struct kvs_model {

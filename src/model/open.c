@@ -9,7 +9,7 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
     const int is_head = (ptrdiff_t)p->offset == m->layout.head;
 
-    if (p->transposed)
+    if (p->transposed || t->runs > 0)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;
@@ -59,10 +59,10 @@ static void read_ahead_small_tensors(const kvs_model *m)
 {
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
-        const kvsi_file_tensor *view = &kvsi_weights_find(m->weights, p->name)->view;
+        const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
-            kvsi_read_soon(view->data, kvsi_file_tensor_bytes(view));
+            kvsi_read_soon(t->view.data, kvsi_weights_extent(t));
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 32, OUTSIDE_LAYERS = 7 };
+enum { PER_LAYER_MAX = 40, OUTSIDE_LAYERS = 7 };
 
 /* ---- the list ---- */
 
@@ -16,9 +16,12 @@ kvsi_group kvsi_group_of(kvsi_role role)
     switch (role) {
     case KVSI_GAIN:
     case KVSI_BIAS:
+    case KVSI_RELATIVE_TABLE:
+    case KVSI_FACTOR:
         return KVSI_GAINS;
     case KVSI_TAPS:
     case KVSI_GATE:
+    case KVSI_FILTER:
         return KVSI_SHIFTS;
     default:
         return KVSI_MATRICES;
@@ -120,6 +123,16 @@ static void add_shifts(const listing *l, kvsi_layer_offsets *at)
     at->v_shift = add_shift(l, KVS_SHIFT_V, "v_shift");
 }
 
+/* A filter of rows of the model's width. */
+static ptrdiff_t add_filter(const listing *l, unsigned site, const char *folder)
+{
+    const kvs_model_config *c = l->config;
+
+    if (!(c->filters & site))
+        return KVSI_ABSENT;
+    return add_part(l, KVSI_FILTER, c->dim, c->filter_window + 1, 0, folder, "filter");
+}
+
 /* The gains of the norm of q or k, with which heads have one tensor together or one each. */
 static ptrdiff_t add_qk_norm(const listing *l, const char *target, size_t heads)
 {
@@ -181,6 +194,13 @@ static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
     at->q_norm = add_qk_norm(l, "q", l->shape.heads);
     at->k_norm = add_qk_norm(l, "k", l->shape.kv_heads);
     add_shifts(l, at);
+    if (l->shape.relative_extent > 0) {
+        at->relative = add_part(l, KVSI_RELATIVE, l->shape.heads * c->relative_size, c->dim, 0,
+                                "self_attn.", "r_proj.weight");
+        at->relative_table = add_part(l, KVSI_RELATIVE_TABLE, c->relative_size,
+                                      l->shape.relative_extent, 0, "self_attn.", "r_table");
+    }
+    at->attention_filter = add_filter(l, KVSI_FILTER_ATTENTION, "self_attn.");
     if (after)
         at->attention_out = add_norm(l, "post_attention_layernorm");
     if (c->no_mlp)
@@ -202,6 +222,9 @@ static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
     at->down = add_part(l, KVSI_DOWN, c->dim, c->ffn, 0, "mlp.", "down_proj.weight");
     if (c->mlp_bias)
         at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "down_proj.bias");
+    at->mlp_filter = add_filter(l, KVSI_FILTER_MLP, "mlp.");
+    if (c->mlp_factor)
+        at->mlp_factor = add_part(l, KVSI_FACTOR, 1, 0, 0, "mlp.", "factor");
     if (after)
         at->mlp_out = add_norm(l, "post_feedforward_layernorm");
 }

@@ -3,7 +3,7 @@
  * All parameters are one block; gradients and the optimizer's moments are blocks of the same
  * layout.  The block has three parts, one per group of the optimizer:
  *
- *     | matrices and embeddings | norm gains and biases | shift parameters |
+ *     | matrices and embeddings | norm gains and biases | shift and filter parameters |
  *
  * Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the
  * shifts of a layer: fused matrices are views. */
@@ -28,8 +28,12 @@ typedef enum kvsi_role {
     KVSI_HEAD,
     KVSI_GAIN,
     KVSI_BIAS,
-    KVSI_TAPS, /* shift parameters that become taps */
-    KVSI_GATE, /* gate weights of the form `data` */
+    KVSI_RELATIVE,       /* r of relative positions */
+    KVSI_RELATIVE_TABLE, /* their terms by distance */
+    KVSI_FACTOR,         /* of the MLP's output */
+    KVSI_TAPS,           /* shift parameters that become taps */
+    KVSI_GATE,           /* gate weights of the form `data` */
+    KVSI_FILTER,         /* taps of a filter, without that of the row itself */
 } kvsi_role;
 
 kvsi_group kvsi_group_of(kvsi_role role);
@@ -58,6 +62,8 @@ typedef struct kvsi_layer_offsets {
     ptrdiff_t qkv, qkv_bias, o, o_bias, up, up_bias, down, down_bias;
     ptrdiff_t q_shift, k_shift, v_shift;
     ptrdiff_t q_norm, k_norm;
+    ptrdiff_t relative, relative_table;
+    ptrdiff_t attention_filter, mlp_filter, mlp_factor;
 } kvsi_layer_offsets;
 
 typedef struct kvsi_layout {

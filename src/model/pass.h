@@ -37,13 +37,15 @@ typedef struct kvsi_pass_hooks {
  * used.  Unless they are recomputed, layers share qkv and up too and keep the values in kept_qkv
  * and kept_up, from which kvsi_pass_widen_layer restores them. */
 typedef struct kvsi_layer_memory {
-    real *x;      /* [n, dim] the layer's input */
-    real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
-    real *gates;  /* [n, gate heads] logits of the form `data`; NULL for other forms */
-    real *mixed;  /* [n, heads head_size] attention's output, before o */
-    real *logsum; /* [n, heads] */
-    real *middle; /* [n, dim] between attention and MLP */
-    real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
+    real *x;        /* [n, dim] the layer's input */
+    real *qkv;      /* [n, (heads + 2 kv_heads) head_size], raw */
+    real *gates;    /* [n, gate heads] logits of the form `data`; NULL for other forms */
+    real *relative; /* [n, heads relative_size] r of relative positions; NULL without them */
+    real *mixed;    /* [n, heads head_size] attention's output, before o */
+    real *logsum;   /* [n, heads] */
+    real *middle;   /* [n, dim] between attention and MLP */
+    real *up;       /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
+    real *attention_raw, *mlp_raw; /* [n, dim] the branches before their filter, if there is one */
     real *attention_out, *mlp_out; /* [n, dim] the branches before their norm, if they have one */
     uint16_t *kept_qkv, *kept_up;  /* bfloat16, of the same shapes; NULL = not kept */
 } kvsi_layer_memory;
@@ -82,7 +84,9 @@ typedef struct kvsi_pass {
     real *hidden;    /* [n, ffn] */
     real *branch;    /* [n, dim] a branch that changes before it is added, if any does */
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
-    real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
+    real *d_x, *d_normed, *d_qkv, *d_gates, *d_relative,
+        *d_mixed; /* these to d_out: training only */
+    real *d_up, *d_hidden;
     real *d_branch, *d_unit_head; /* like branch and unit_head */
     real *d_out; /* [n, dim] the gradient of a layer's output, if branches are parallel */
     int32_t *ids, *positions;          /* [n] */
@@ -276,6 +280,19 @@ void kvsi_pass_attach(kvsi_pass *pass, size_t layer);
 kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients);
 /* A norm by its offsets, which may be absent. */
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, kvsi_norm_offsets at);
+/* What happens to the output of attention or of the MLP of a layer before it is added to the
+ * residual stream: filter, norm, scale, dropout. */
+typedef struct kvsi_branch {
+    kvsi_filter filter; /* width 0 = none */
+    kvsi_norm_offsets norm;
+    real *raw;      /* what the filter reads */
+    real *unnormed; /* what the norm reads */
+    size_t site;    /* of dropout */
+} kvsi_branch;
+
+/* The gradients of the filters point into `gradients` unless that is NULL. */
+kvsi_branch kvsi_pass_attention_branch(const kvsi_pass *pass, size_t layer, real *gradients);
+kvsi_branch kvsi_pass_mlp_branch(const kvsi_pass *pass, size_t layer, real *gradients);
 /* The activation of the MLPs. */
 kvsi_mlp kvsi_pass_mlp(const kvsi_pass *pass);
 /* What the MLP of a layer reads, before its norm. */

@@ -130,18 +130,38 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
     return shift;
 }
 
+static real *gradient_at(const kvsi_pass *p, real *gradients, ptrdiff_t offset)
+{
+    return gradients && offset != KVSI_ABSENT ? kvsi_pass_gradient(p, gradients, offset) : NULL;
+}
+
+static kvsi_relative relative_of(const kvsi_pass *p, size_t layer, size_t extent, real *gradients)
+{
+    const kvsi_layer_offsets *at = &p->model->layout.layers[layer];
+
+    return (kvsi_relative){
+        .size = p->model->config.relative_size,
+        .extent = extent,
+        .rows = p->layers[layer].relative,
+        .table = at_offset(p, at->relative_table),
+        .d_rows = gradients ? p->d_relative : NULL,
+        .d_table = gradient_at(p, gradients, at->relative_table),
+    };
+}
+
 kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients)
 {
     const kvs_model *m = pass->model;
     const kvsi_layer_offsets *at = &m->layout.layers[layer];
     const kvsi_layer_shape shape = kvsi_layer_shape_of(&m->config, layer);
     const kvsi_tables *tables = shape.sliding_window > 0 ? &m->sliding_tables : &m->tables;
-    const double scale = m->config.score_scale;
+    const double size = (double)shape.head_size, scale = m->config.score_scale;
+    const int by_size = m->config.score_divisor == KVSI_SCORE_DIVISOR_SIZE;
     kvsi_attention a = {
         .heads = shape.heads,
         .kv_heads = shape.kv_heads,
         .head_size = shape.head_size,
-        .scale = (real)(scale > 0 ? scale : 1.0 / sqrt((double)shape.head_size)),
+        .scale = (real)(scale > 0 ? scale : 1.0 / (by_size ? size : sqrt(size))),
         .score_cap = (real)m->config.score_cap,
         .qk_norm = m->config.qk_norm,
         .q_gain = at_offset(pass, at->q_norm),
@@ -151,6 +171,7 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
         .rotary = shape.rotary,
         .rotations = tables->rotations,
         .slopes = tables->slopes,
+        .growth = tables->growth,
         .sliding_window = shape.sliding_window,
         .dropout = kvsi_pass_dropout(pass, m->config.dropout_attention, layer),
         .sequences = pass->sequences,
@@ -160,6 +181,8 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
     };
     size_t column = 0;
 
+    if (shape.relative_extent > 0)
+        a.relative = relative_of(pass, layer, shape.relative_extent, gradients);
     if (gradients && at->q_norm != KVSI_ABSENT) {
         a.d_q_gain = kvsi_pass_gradient(pass, gradients, at->q_norm);
         a.d_k_gain = kvsi_pass_gradient(pass, gradients, at->k_norm);
@@ -168,6 +191,46 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
     a.k_shift = shift_of(pass, layer, KVS_SHIFT_K, at->k_shift, shape.kv_heads, gradients, &column);
     a.v_shift = shift_of(pass, layer, KVS_SHIFT_V, at->v_shift, shape.kv_heads, gradients, &column);
     return a;
+}
+
+/* Both offsets may be absent. */
+static kvsi_filter filter_of(const kvsi_pass *p, ptrdiff_t taps, ptrdiff_t factor, kvsi_tail tail,
+                             real *gradients)
+{
+    const kvs_model_config *c = &p->model->config;
+
+    if (taps == KVSI_ABSENT)
+        return (kvsi_filter){0};
+    return (kvsi_filter){
+        .width = c->dim,
+        .window = c->filter_window,
+        .parameters = at_offset(p, taps),
+        .factor = at_offset(p, factor),
+        .gradient = gradient_at(p, gradients, taps),
+        .d_factor = gradient_at(p, gradients, factor),
+        .tail = tail,
+        .sequences = p->sequences,
+        .spans = p->spans,
+    };
+}
+
+kvsi_branch kvsi_pass_attention_branch(const kvsi_pass *pass, size_t layer, real *gradients)
+{
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+    const kvsi_layer_memory *m = &pass->layers[layer];
+
+    return (kvsi_branch){
+        filter_of(pass, at->attention_filter, KVSI_ABSENT, KVSI_TAIL_ATTENTION, gradients),
+        at->attention_out, m->attention_raw, m->attention_out, kvsi_site_attention(layer)};
+}
+
+kvsi_branch kvsi_pass_mlp_branch(const kvsi_pass *pass, size_t layer, real *gradients)
+{
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+    const kvsi_layer_memory *m = &pass->layers[layer];
+
+    return (kvsi_branch){filter_of(pass, at->mlp_filter, at->mlp_factor, KVSI_TAIL_MLP, gradients),
+                         at->mlp_out, m->mlp_raw, m->mlp_out, kvsi_site_mlp(layer)};
 }
 
 void kvsi_pass_attach(kvsi_pass *pass, size_t layer)

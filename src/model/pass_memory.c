@@ -81,6 +81,7 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .vocab = kvsi_pass_logit_count(c),
         .shift_params = shift_params(c, most.head_size, limits->training),
         .qk_norm = c->qk_norm,
+        .relative_size = c->relative_size,
         .training = limits->training,
         .precision = limits->precision,
     };
@@ -89,7 +90,8 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
 /* Whether branches change between their linear layer and the residual stream. */
 static int changes_branch(const kvs_model_config *c)
 {
-    return c->dropout_residual > 0 || c->residual_scale > 0 || c->norm_place != KVSI_NORM_BEFORE;
+    return c->dropout_residual > 0 || c->residual_scale > 0 || c->filters ||
+           c->norm_place != KVSI_NORM_BEFORE;
 }
 
 static void lay_out_wide(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
@@ -109,11 +111,15 @@ static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, s
 {
     const kvsi_layer_shape most = largest_layer(c);
     const size_t normed = c->norm_place == KVSI_NORM_BEFORE ? 0 : n * c->dim;
+    const size_t filtered = n * c->dim;
 
     layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
+    layer->relative = take(w, n * most.heads * c->relative_size, sizeof(real));
     layer->mixed = take(w, n * most.q_width, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
+    layer->attention_raw = take(w, c->filters & KVSI_FILTER_ATTENTION ? filtered : 0, sizeof(real));
+    layer->mlp_raw = take(w, c->filters & KVSI_FILTER_MLP ? filtered : 0, sizeof(real));
     layer->attention_out = take(w, normed, sizeof(real));
     layer->mlp_out = take(w, c->no_mlp ? 0 : normed, sizeof(real));
 }
@@ -149,6 +155,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_normed = take(w, n * c->dim, sizeof(real));
     p->d_qkv = take(w, n * most.qkv_width, sizeof(real));
     p->d_gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
+    p->d_relative = take(w, n * most.heads * c->relative_size, sizeof(real));
     p->d_mixed = take(w, n * most.q_width, sizeof(real));
     p->d_up = take(w, n * kvsi_up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
@@ -182,6 +189,7 @@ static void lay_out_packed(kvsi_pass *p, walk *w)
             *layer = p->model->matrices.layers[l];
         layer->qkv.part[0].packed = take_packed(p, shape.qkv_width, c->dim, w);
         layer->o.part[0].packed = take_packed(p, c->dim, shape.q_width, w);
+        layer->relative.part[0].packed = take_packed(p, shape.heads * c->relative_size, c->dim, w);
         layer->up.part[0].packed = take_packed(p, kvsi_up_width(c), c->dim, w);
         layer->down.part[0].packed = take_packed(p, c->no_mlp ? 0 : c->dim, c->ffn, w);
     }

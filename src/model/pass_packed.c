@@ -34,6 +34,7 @@ void kvsi_pass_pack(kvsi_pass *pass, size_t block)
 
         pack_linear(pass, &layer->qkv);
         pack_linear(pass, &layer->o);
+        pack_linear(pass, &layer->relative);
         pack_linear(pass, &layer->up);
         pack_linear(pass, &layer->down);
     }

@@ -79,7 +79,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     }
     object = kvsi_hf_config_to_family_json(&model->config, &family);
     set_ids(object, model);
-    TRY_OUT(kvsi_family_tensors_init(&tensors, family, &ours, err));
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, model->config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_source(weights, &theirs, err));
     TRY_OUT(kvsi_json_write(object, config, err)); /* also checks for out of memory */

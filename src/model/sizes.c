@@ -10,13 +10,13 @@ static int is_embedding(kvsi_role role)
     return role == KVSI_EMBEDDING || role == KVSI_POSITION || role == KVSI_HEAD;
 }
 
-/* Bytes that one layer keeps per token, and of the last tokens for the shift. */
+/* Bytes that one layer keeps per token, and of the last tokens for the shift and the filters. */
 static void add_state(kvs_model_sizes *sizes, const kvs_model_config *config, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(config, layer);
     const size_t kv_row = shape.kv_heads * shape.head_size;
     const unsigned targets = config->shift.targets;
-    size_t raw_row = 0;
+    size_t raw_row = 0, filtered = 0;
 
     if (targets & KVS_SHIFT_K)
         raw_row += kv_row;
@@ -24,8 +24,13 @@ static void add_state(kvs_model_sizes *sizes, const kvs_model_config *config, si
         raw_row += kv_row;
     if (targets & KVS_SHIFT_Q)
         raw_row += shape.heads * shape.head_size;
+    if (config->filters & KVSI_FILTER_ATTENTION)
+        filtered += config->dim;
+    if (config->filters & KVSI_FILTER_MLP)
+        filtered += config->dim;
     sizes->cache_bytes_per_token += 2 * kv_row * sizeof(float);
-    sizes->shift_state_bytes += config->shift.window * raw_row * sizeof(float);
+    sizes->shift_state_bytes +=
+        (config->shift.window * raw_row + config->filter_window * filtered) * sizeof(float);
 }
 
 kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_config *config,

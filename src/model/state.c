@@ -37,24 +37,57 @@ static size_t rows_of(const kvsi_state *state, kvsi_layer_shape shape)
     return shape.sliding_window > 0 ? state->sliding_rows : state->capacity;
 }
 
-static size_t tail_width(kvsi_layer_shape shape, unsigned target)
+/* The rows of a tail; window 0 = the layer has none of this kind. */
+typedef struct tail_shape {
+    size_t window, width;
+} tail_shape;
+
+static tail_shape tail_of_target(const kvs_model_config *c, kvsi_layer_shape shape, unsigned target)
 {
-    return kvsi_target_heads(&shape, target) * shape.head_size;
+    return (tail_shape){c->shift.targets & target ? c->shift.window : 0,
+                        kvsi_target_heads(&shape, target) * shape.head_size};
 }
 
-/* Values of one layer: in k (v has as many), and in the tails of each target. */
+static tail_shape tail_of_filter(const kvs_model_config *c, unsigned site)
+{
+    return (tail_shape){c->filters & site ? c->filter_window : 0, c->dim};
+}
+
+static tail_shape tail_shape_of(const kvs_model_config *c, size_t layer, kvsi_tail tail)
+{
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(c, layer);
+
+    switch (tail) {
+    case KVSI_TAIL_Q:
+        return tail_of_target(c, shape, KVS_SHIFT_Q);
+    case KVSI_TAIL_K:
+        return tail_of_target(c, shape, KVS_SHIFT_K);
+    case KVSI_TAIL_V:
+        return tail_of_target(c, shape, KVS_SHIFT_V);
+    case KVSI_TAIL_ATTENTION:
+        return tail_of_filter(c, KVSI_FILTER_ATTENTION);
+    default:
+        return tail_of_filter(c, KVSI_FILTER_MLP);
+    }
+}
+
+static int has_tails(const kvs_model_config *c)
+{
+    return c->shift.targets != 0 || c->filters != 0;
+}
+
+/* Values of one layer: in k (v has as many), and in the tails. */
 static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t rows = (1 + state->snapshots) * state->config->shift.window;
-    const unsigned targets = state->config->shift.targets;
+    kvsi_state_place values = {.cache = shape.kv_heads * rows_of(state, shape) * shape.head_size};
 
-    return (kvsi_state_place){
-        .cache = shape.kv_heads * rows_of(state, shape) * shape.head_size,
-        .tail_q = targets & KVS_SHIFT_Q ? rows * tail_width(shape, KVS_SHIFT_Q) : 0,
-        .tail_k = targets & KVS_SHIFT_K ? rows * tail_width(shape, KVS_SHIFT_K) : 0,
-        .tail_v = targets & KVS_SHIFT_V ? rows * tail_width(shape, KVS_SHIFT_V) : 0,
-    };
+    for (int i = 0; i < KVSI_TAILS; i++) {
+        const tail_shape tail = tail_shape_of(state->config, layer, (kvsi_tail)i);
+
+        values.tails[i] = (1 + state->snapshots) * tail.window * tail.width;
+    }
+    return values;
 }
 
 /* Fills places[layers + 1], unless NULL; returns the end of the last layer. */
@@ -68,9 +101,8 @@ static kvsi_state_place lay_out(kvsi_state_place *places, const kvsi_state *stat
         if (places)
             places[l] = at;
         at.cache += values.cache;
-        at.tail_q += values.tail_q;
-        at.tail_k += values.tail_k;
-        at.tail_v += values.tail_v;
+        for (int i = 0; i < KVSI_TAILS; i++)
+            at.tails[i] += values.tails[i];
     }
     if (places)
         places[state->config->layers] = at;
@@ -89,7 +121,7 @@ static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dty
         .config = config,
         .capacity = capacity,
         .cache = cache,
-        .snapshots = config->shift.targets ? capacity / KVSI_SNAPSHOT : 0,
+        .snapshots = has_tails(config) ? capacity / KVSI_SNAPSHOT : 0,
         .sliding_rows = sliding_rows(config, capacity),
     };
 }
@@ -136,12 +168,14 @@ size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dt
 {
     const kvsi_state state = plan(config, capacity, cache);
     const kvsi_state_place end = lay_out(NULL, &state);
+    size_t values = config->dim;
 
-    return 2 * kvsi_dtype_bytes(cache, end.cache) +
-           (end.tail_q + end.tail_k + end.tail_v + config->dim) * sizeof(real);
+    for (int i = 0; i < KVSI_TAILS; i++)
+        values += end.tails[i];
+    return 2 * kvsi_dtype_bytes(cache, end.cache) + values * sizeof(real);
 }
 
-/* A target's tails; NULL if it is not shifted. */
+/* Tails of one kind; NULL if there are none. */
 static real *alloc_tails(const kvsi_context *c, size_t values, int *complete)
 {
     real *tails = values > 0 ? c->ops->alloc(c, values * sizeof *tails) : NULL;
@@ -170,9 +204,8 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
     state->v = c->ops->alloc(c, kvsi_dtype_bytes(cache, end.cache));
     state->last = c->ops->alloc(c, config->dim * sizeof *state->last);
     complete = state->places && state->k && state->v && state->last;
-    state->tail_q = alloc_tails(c, end.tail_q, &complete);
-    state->tail_k = alloc_tails(c, end.tail_k, &complete);
-    state->tail_v = alloc_tails(c, end.tail_v, &complete);
+    for (int i = 0; i < KVSI_TAILS; i++)
+        state->tails[i] = alloc_tails(c, end.tails[i], &complete);
     if (complete)
         return KVS_OK;
     kvsi_fail(err, KVS_E_NOMEM, "out of memory: a session of %zu tokens needs %zu MiB",
@@ -190,9 +223,8 @@ void kvsi_state_release(kvsi_state *state)
     c = &state->model->context;
     c->ops->release(c, state->k);
     c->ops->release(c, state->v);
-    c->ops->release(c, state->tail_q);
-    c->ops->release(c, state->tail_k);
-    c->ops->release(c, state->tail_v);
+    for (int i = 0; i < KVSI_TAILS; i++)
+        c->ops->release(c, state->tails[i]);
     c->ops->release(c, state->last);
     kvsi_state_release_taps(state);
     kvsi_free(state->places);
@@ -201,15 +233,15 @@ void kvsi_state_release(kvsi_state *state)
 
 /* ---- adding tokens ---- */
 
-static real *tail_at(real *tails, size_t values)
+/* The tails of one kind in a layer; NULL if there are none. */
+static real *tails_of(const kvsi_state *state, size_t layer, int tail)
 {
-    return tails ? tails + values : NULL;
+    return state->tails[tail] ? state->tails[tail] + state->places[layer].tails[tail] : NULL;
 }
 
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const kvsi_state_place *at = &state->places[layer];
 
     span->past = state->length;
     span->capacity = rows_of(state, shape);
@@ -218,9 +250,8 @@ void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
     span->v = state->v + cache_at(state, layer);
     span->cache = state->cache;
     span->snapshots = state->snapshots;
-    span->tail_q = tail_at(state->tail_q, at->tail_q);
-    span->tail_k = tail_at(state->tail_k, at->tail_k);
-    span->tail_v = tail_at(state->tail_v, at->tail_v);
+    for (int i = 0; i < KVSI_TAILS; i++)
+        span->tails[i] = tails_of(state, layer, i);
 }
 
 /* Moves `count` bytes down by `by`, in steps that do not overlap. */
@@ -265,11 +296,12 @@ void kvsi_state_drop_rows(kvsi_state *state, size_t count)
 
 /* ---- rewinding ---- */
 
-/* Restores one layer's tail of one target from a snapshot; 0 = zeros.  `values` is the size of all
- * tails of the layer. */
-static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t snapshot)
+/* Restores one layer's tail of one kind from a snapshot; 0 = zeros. */
+static void restore_tail(const kvsi_state *state, size_t layer, int tail, size_t snapshot)
 {
-    const size_t count = values / (1 + state->snapshots);
+    const kvsi_state_place *at = &state->places[layer], *end = at + 1;
+    const size_t count = (end->tails[tail] - at->tails[tail]) / (1 + state->snapshots);
+    real *tails = tails_of(state, layer, tail);
     kvsi_context c = state->model->context;
 
     if (!tails)
@@ -283,13 +315,9 @@ static void restore_tail(const kvsi_state *state, real *tails, size_t values, si
 /* Restores all tails from a snapshot; 0 = those of an empty sequence. */
 static void restore_tails(kvsi_state *state, size_t snapshot)
 {
-    for (size_t l = 0; l < state->config->layers; l++) {
-        const kvsi_state_place *at = &state->places[l], *end = at + 1;
-
-        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, snapshot);
-        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, snapshot);
-        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, snapshot);
-    }
+    for (size_t l = 0; l < state->config->layers; l++)
+        for (int i = 0; i < KVSI_TAILS; i++)
+            restore_tail(state, l, i, snapshot);
 }
 
 void kvsi_state_reset(kvsi_state *state)
@@ -299,10 +327,10 @@ void kvsi_state_reset(kvsi_state *state)
     restore_tails(state, 0);
 }
 
-/* The length to feed from again to reach `length`: without a shift one token is enough. */
+/* The length to feed from again to reach `length`: without tails one token is enough. */
 static size_t start_before(const kvsi_state *state, size_t length)
 {
-    return state->config->shift.targets ? (length - 1) / KVSI_SNAPSHOT * KVSI_SNAPSHOT : length - 1;
+    return has_tails(state->config) ? (length - 1) / KVSI_SNAPSHOT * KVSI_SNAPSHOT : length - 1;
 }
 
 size_t kvsi_state_earliest(const kvsi_state *state)
@@ -320,7 +348,7 @@ size_t kvsi_state_earliest(const kvsi_state *state)
 void kvsi_state_cut(kvsi_state *state, size_t length)
 {
     state->length = start_before(state, length);
-    if (state->config->shift.targets)
+    if (has_tails(state->config))
         restore_tails(state, state->length / KVSI_SNAPSHOT);
 }
 
@@ -340,7 +368,7 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
     return 1;
 }
 
-enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* `last`, and per layer k, v and the tails */
+enum { LAST_PARTS = 1, CACHES = 2, LAYER_PARTS = CACHES + KVSI_TAILS }; /* k, v and the tails */
 
 static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache, size_t layer)
 {
@@ -360,42 +388,32 @@ static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache,
     };
 }
 
-static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned target, size_t layer)
+static kvsi_state_part tail_part(const kvsi_state *state, size_t layer, kvsi_tail tail)
 {
-    const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t tails = 1 + state->length / KVSI_SNAPSHOT, window = state->config->shift.window;
+    const tail_shape shape = tail_shape_of(state->config, layer, tail);
+    const size_t tails = 1 + state->length / KVSI_SNAPSHOT;
 
     return (kvsi_state_part){
         .rank = 3,
-        .shape = {tails, window, tail_width(shape, target)},
+        .shape = {tails, shape.window, shape.width},
         .type = KVSI_REAL_TYPE,
-        .data = (unsigned char *)tail,
+        .data = (unsigned char *)tails_of(state, layer, tail),
         .strips = 1,
-        .strip = tails * window * tail_width(shape, target) * sizeof *tail,
+        .strip = tails * shape.window * shape.width * sizeof(real),
     };
 }
 
 static kvsi_state_part layer_part(const kvsi_state *state, size_t layer, size_t which)
 {
-    const kvsi_state_place *at = &state->places[layer];
-
-    switch (which) {
-    case 0:
-        return cache_part(state, state->k, layer);
-    case 1:
-        return cache_part(state, state->v, layer);
-    case 2:
-        return tail_part(state, tail_at(state->tail_q, at->tail_q), KVS_SHIFT_Q, layer);
-    case 3:
-        return tail_part(state, tail_at(state->tail_k, at->tail_k), KVS_SHIFT_K, layer);
-    default:
-        return tail_part(state, tail_at(state->tail_v, at->tail_v), KVS_SHIFT_V, layer);
-    }
+    if (which < CACHES)
+        return cache_part(state, which == 0 ? state->k : state->v, layer);
+    return tail_part(state, layer, (kvsi_tail)(which - CACHES));
 }
 
 int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t index)
 {
-    static const char *const names[LAYER_PARTS] = {"k", "v", "q_tail", "k_tail", "v_tail"};
+    static const char *const names[LAYER_PARTS] = {
+        "k", "v", "q_tail", "k_tail", "v_tail", "attention_tail", "mlp_tail"};
     const size_t dim = state->config->dim;
 
     if (index < LAST_PARTS) {
@@ -434,6 +452,6 @@ void kvsi_state_copy(kvsi_state *to, const kvsi_state *from, size_t length)
             c.ops->copy(&c, target.data + s * target.stride, source.data + s * source.stride,
                         source.strip);
     }
-    if (length < from->length && to->config->shift.targets)
+    if (length < from->length && has_tails(to->config))
         restore_tails(to, to->length / KVSI_SNAPSHOT);
 }

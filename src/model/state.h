@@ -1,8 +1,8 @@
 /* model/state.h - what a sequence carries from one chunk of tokens to the next.
  *
  * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and the tails: the last
- * `window` RAW rows of each shifted target.  Raw, because the shift of the next token needs them
- * and they cannot be recovered from shifted rows.  A snapshot of the tail is kept every
+ * `window` RAW rows of each shifted target, and of each output that is filtered.  Raw, because the
+ * shift of the next token needs them and they cannot be recovered from shifted rows.  A snapshot of the tail is kept every
  * KVSI_SNAPSHOT tokens: a rewind restores the snapshot before the new length and feeds the few
  * tokens after it again.  The state belongs to a sequence, not to the model.
  *
@@ -20,9 +20,9 @@
 
 enum { KVSI_STATE_CHUNK = 256 }; /* most tokens per pass for a state that drops rows */
 
-/* Where one layer starts, in values: in k and v, and in the tails of each target. */
+/* Where one layer starts, in values: in k and v, and in the tails of each kind. */
 typedef struct kvsi_state_place {
-    size_t cache, tail_q, tail_k, tail_v;
+    size_t cache, tails[KVSI_TAILS];
 } kvsi_state_place;
 
 typedef struct kvsi_state_taps kvsi_state_taps; /* defined in state_taps.c */
@@ -31,17 +31,17 @@ typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* the model's */
     size_t length, capacity;
-    size_t snapshots;               /* most snapshots per tail */
-    size_t sliding_rows;            /* rows of the cache in layers with a sliding window */
-    size_t sliding_first;           /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
-    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE, KVSI_F16 or KVSI_Q8_0 */
-    unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
-    real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + snapshots, window, heads * head_size];
-                                       NULL = not shifted */
-    kvsi_state_place *places;       /* [layers + 1]; the last one is the end */
-    real *last;                     /* [dim] the last token's output after the final norm */
-    int last_of_many;      /* `last` was computed in a pass of more than KVSI_FEW_ROWS tokens */
-    kvsi_state_taps *taps; /* the state's own taps; NULL = the model's taps are used */
+    size_t snapshots;         /* most snapshots per tail */
+    size_t sliding_rows;      /* rows of the cache in layers with a sliding window */
+    size_t sliding_first;     /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
+    kvsi_dtype cache;         /* type of k and v: KVSI_REAL_TYPE, KVSI_F16 or KVSI_Q8_0 */
+    unsigned char *k, *v;     /* layer by layer [kv_heads, rows, head_size] */
+    real *tails[KVSI_TAILS];  /* layer by layer [1 + snapshots, window, width of a row]; NULL = not
+                                 shifted or filtered */
+    kvsi_state_place *places; /* [layers + 1]; the last one is the end */
+    real *last;               /* [dim] the last token's output after the final norm */
+    int last_of_many;         /* `last` was computed in a pass of more than KVSI_FEW_ROWS tokens */
+    kvsi_state_taps *taps;    /* the state's own taps; NULL = the model's taps are used */
 } kvsi_state;
 
 /* The cache type for a public type name. */

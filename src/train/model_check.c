@@ -42,21 +42,34 @@ out:
     return st;
 }
 
-static kvs_status check_finite(const kvsi_weights_tensor *t, kvs_err *err)
+/* `count` values from value `from` of the file on, of which number `number` of the tensor is the
+ * first. */
+static kvs_status check_values(const kvsi_weights_tensor *t, size_t from, size_t count,
+                               size_t number, kvs_err *err)
 {
-    const size_t count = kvsi_file_tensor_count(&t->view);
+    const kvsi_dtype dtype = t->view.dtype;
     float chunk[CHUNK];
 
     for (size_t at = 0; at < count; at += CHUNK) {
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
-        kvsi_dtype_decode(chunk, t->view.dtype,
-                          (const char *)t->view.data + kvsi_dtype_bytes(t->view.dtype, at), n);
+        kvsi_dtype_decode(chunk, dtype,
+                          (const char *)t->view.data + kvsi_dtype_bytes(dtype, from + at), n);
         for (size_t i = 0; i < n; i++)
             if (!isfinite(chunk[i]))
                 return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file,
-                                 t->view.name, (double)chunk[i], at + i);
+                                 t->view.name, (double)chunk[i], number + at + i);
     }
+    return KVS_OK;
+}
+
+static kvs_status check_finite(const kvsi_weights_tensor *t, kvs_err *err)
+{
+    const size_t count = kvsi_file_tensor_count(&t->view), runs = t->runs > 0 ? t->runs : 1;
+    const size_t step = t->runs > 0 ? t->run_step * (count / t->view.shape[0]) : 0;
+
+    for (size_t r = 0; r < runs; r++)
+        TRY(check_values(t, r * step, count / runs, r * (count / runs), err));
     return KVS_OK;
 }
 

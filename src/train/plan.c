@@ -18,7 +18,9 @@ static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layo
         const kvsi_parameter *p = &layout->list[i];
         const int looked_up = p->role == KVSI_POSITION || (p->role == KVSI_EMBEDDING && !c->tied);
 
-        weights += p->rank == 2 && p->role != KVSI_TAPS && !looked_up ? (double)p->count : 0;
+        const int multiplies = kvsi_group_of(p->role) == KVSI_MATRICES || p->role == KVSI_GATE;
+
+        weights += multiplies && !looked_up ? (double)p->count : 0;
     }
     return 6 * weights + 6 * (double)(c->layers * c->dim) * length;
 }

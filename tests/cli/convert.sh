@@ -44,7 +44,7 @@ grep -q '"targets": "kv"' kv-back/config.json || fail "the shift was lost"
 cmp kv/modeling_kvshift.py kv-back/modeling_kvshift.py ||
     fail "the Python file is missing or different"
 grep -qa kvshift kv.gguf || fail "a shifted model is not called kvshift"
-refused 1 "format gguf-llama does not support shifted" kv x.gguf --format gguf-llama
+refused 1 "format gguf-llama does not support shift kv" kv x.gguf --format gguf-llama
 refused 1 "format llama2c does not support shifted" kv x.bin
 refused 2 "option '--body' is gpt2, but 'desk-1m' has llama" --random desk-1m x --body gpt2
 echo '{"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 2}' >gpt2.json

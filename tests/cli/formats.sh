@@ -49,7 +49,8 @@ grep -q '^  shift  *kv$' out || fail "no shift in the tuned model: $(cat out)"
 # A shift that is added to a model of any family learns: the same sequences in every step, and only
 # the shift changes.
 loss_of_step() { sed -n "s/.*\"step\":$1,.*\"loss\":\([0-9.]*\).*/\1/p" shifted/train.jsonl; }
-for family in llama-bias mistral qwen2-swa qwen3 granite smollm3 phi3-longrope; do
+for family in llama-bias mistral qwen2-swa qwen3 granite smollm3 phi3-longrope olmo2 gemma2 gemma3 \
+    gpt_neox gpt_neox-seq stablelm stablelm-parallel opt; do
     [[ -d $data/zoo/$family ]] || continue
     rm -rf shifted
     "$KVSHIFT" train --init-from "$data/zoo/$family" --retrofit kv --only-shift --task ngram \

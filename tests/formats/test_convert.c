@@ -292,6 +292,36 @@ static void gpt2_comes_back_as_a_folder(void **state)
     kvsi_free(out);
 }
 
+/* With a shift it has the Python file too, and names its classes for GPT-2's layout. */
+static void a_shifted_gpt2_has_its_classes(void **state)
+{
+    const support_sizes sizes = {.vocab = 13, .dim = 16, .ffn = 12, .context = 8};
+    const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1), .body = KVSI_BODY_GPT2,
+                                      .positions = KVSI_POSITIONS_LEARNED, .heads = 2, .tied = 1};
+    const kvs_model_config config = support_config(&special, &sizes);
+    kvs_model *model = support_model(rt, &config, 1);
+    char *in = save(model, "gpt2-shifted"), *out = in_dir("gpt2-shifted-out"), *path, *text;
+    kvsi_convert_request options = options_for(in, out, KVS_FORMAT_AUTO);
+    size_t size;
+
+    (void)state;
+    convert(&options);
+    path = kvsi_path_join(out, "modeling_kvshift.py");
+    assert_true(kvsi_file_exists(path));
+    kvsi_free(path);
+    path = kvsi_path_join(out, "config.json");
+    assert_int_equal(kvsi_file_read(&text, &size, path, 1 << 20, NULL), KVS_OK);
+    assert_non_null(
+        strstr(text, "\"AutoModelForCausalLM\": \"modeling_kvshift.KVShiftGPT2ForCausalLM\""));
+    assert_non_null(strstr(text, "\"AutoModel\": \"modeling_kvshift.KVShiftGPT2Model\""));
+    assert_non_null(strstr(text, "\"AutoConfig\": \"modeling_kvshift.KVShiftGPT2Config\""));
+    kvsi_free(text);
+    kvsi_free(path);
+    kvs_model_free(model);
+    kvsi_free(in);
+    kvsi_free(out);
+}
+
 /* Files of llama2.c's author are reproduced byte for byte. */
 static void llama2c_files_are_as_its_author_writes_them(void **state)
 {
@@ -456,16 +486,16 @@ static void formats_refuse_what_they_cannot_say(void **state)
     } cases[] = {
         {{SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1)},
          KVS_FORMAT_GGUF_LLAMA,
-         "format gguf-llama does not support shifted keys"},
+         "format gguf-llama does not support shift k: architecture 'llama' of llama.cpp"},
         {{SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1)},
          KVS_FORMAT_LLAMA2C,
          "does not support shifted keys"},
-        {{.sliding_window = 4}, KVS_FORMAT_GGUF_LLAMA, "does not support a sliding window"},
+        {{.sliding_window = 4}, KVS_FORMAT_GGUF_LLAMA, "does not support sliding-window 4"},
         {{.positions = KVSI_POSITIONS_ALIBI}, KVS_FORMAT_LLAMA2C_V1, "does not support positions"},
-        {{.head = KVSI_HEAD_NORMALISED}, KVS_FORMAT_GGUF_LLAMA, "a head that is not linear"},
-        {{.no_mlp = 1}, KVS_FORMAT_GGUF_LLAMA, "without residual, MLP or norms"},
-        {{.score_scale = 0.5}, KVS_FORMAT_GGUF_LLAMA, "a score scale"},
-        {{.rotary_fraction = 0.5}, KVS_FORMAT_GGUF_LLAMA, "partial rotary embeddings"},
+        {{.head = KVSI_HEAD_NORMALISED}, KVS_FORMAT_GGUF_LLAMA, "does not support head normalised"},
+        {{.no_mlp = 1}, KVS_FORMAT_GGUF_LLAMA, "does not support no-mlp yes"},
+        {{.score_cap = 0.5}, KVS_FORMAT_GGUF_LLAMA, "does not support score-cap 0.5"},
+        {{.rotary_fraction = 0.5}, KVS_FORMAT_GGUF_LLAMA, "does not support rotary-fraction 0.5"},
         {{0}, KVS_FORMAT_LLAMA2C, "rope base 100000"},
         {{.body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED},
          KVS_FORMAT_GGUF,
@@ -591,6 +621,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(shards_are_no_larger_than_asked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_shifted_folder_runs_in_transformers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_shifted_gpt2_has_its_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_weights_are_those_of_a_new_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(formats_refuse_what_they_cannot_say, set_up, tear_down),
         cmocka_unit_test_setup_teardown(places_are_guarded, set_up, tear_down),

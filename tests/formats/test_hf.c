@@ -282,6 +282,69 @@ static void check_refused(const char *smallest, const refusal *r)
     assert_int_equal(read_with(&config, smallest, r->changes, NULL), st);
 }
 
+/* As transformers, which rounds down; a third of 12 channels is written so that it stays 4. */
+static void rotary_channels_of_families_are_whole(void **state)
+{
+    static const struct {
+        const char *changes;
+        double fraction;
+    } cases[] = {
+        {"{\"model_type\": \"phi3\", \"partial_rotary_factor\": 0.8}", 6.0 / 8},
+        {"{\"model_type\": \"phi3\", \"hidden_size\": 72, \"partial_rotary_factor\": 0.34}",
+         4.0 / 12},
+        {"{\"model_type\": \"gpt_neox\", \"hidden_size\": 72, \"rotary_pct\": 0.34}", 4.0 / 12},
+        {"{\"model_type\": \"gpt_neox\", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+         0.5},
+        {"{\"model_type\": \"gpt_neox\", \"rope_parameters\": {\"rope_theta\": 500}}", 0.25},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kvsi_family *family;
+        kvs_model_config config, again;
+        json_t *object;
+
+        check_good(&config, cases[i].changes);
+        assert_true(config.rotary_fraction == cases[i].fraction);
+        object = kvsi_hf_config_to_family_json(&config, &family);
+        assert_string_equal(family->type, config.family);
+        assert_int_equal(kvsi_hf_config_from_json(&again, object, "again", NULL), KVS_OK);
+        assert_true(again.rotary_fraction == cases[i].fraction);
+        json_decref(object);
+    }
+}
+
+/* GPT-NeoX has several activations; the name that is written is that of the same one. */
+static void activations_of_families_come_back(void **state)
+{
+    static const struct {
+        const char *read, *written;
+        kvsi_activation activation;
+    } cases[] = {
+        {"gelu", "gelu", KVSI_ACTIVATION_GELU},
+        {"gelu_python", "gelu", KVSI_ACTIVATION_GELU},
+        {"gelu_fast", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
+        {"gelu_pytorch_tanh", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const kvsi_family *family;
+        kvs_model_config config;
+        char changes[128];
+        json_t *object;
+
+        snprintf(changes, sizeof changes, "{\"model_type\": \"gpt_neox\", \"hidden_act\": \"%s\"}",
+                 cases[i].read);
+        check_good(&config, changes);
+        assert_int_equal(config.activation, cases[i].activation);
+        object = kvsi_hf_config_to_family_json(&config, &family);
+        assert_string_equal(json_string_value(json_object_get(object, "hidden_act")),
+                            cases[i].written);
+        json_decref(object);
+    }
+}
+
 static void what_gpt2_cannot_be_is_refused(void **state)
 {
     static const refusal cases[] = {
@@ -381,6 +444,14 @@ static void what_cannot_be_run_is_refused(void **state)
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1, 0]}", "'no_rope_layers'"},
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1, 0, 2]}", "'no_rope_layers'"},
         {"{\"model_type\": \"phi3\", \"partial_rotary_factor\": 1.5}", "rotary fraction"},
+        {"{\"model_type\": \"gpt_neox\", \"hidden_act\": \"silu\"}", "'hidden_act'"},
+        {"{\"model_type\": \"gpt_neox\", \"rotary_pct\": 0.4}", "rotary positions turn 3 of 8"},
+        {"{\"model_type\": \"stablelm\"}", "kv heads 32"}, /* transformers' default */
+        {"{\"model_type\": \"opt\"}", "'ffn_dim'"},
+        {"{\"model_type\": \"opt\", \"ffn_dim\": 40, \"word_embed_proj_dim\": 24}",
+         "'word_embed_proj_dim': expected 48, found 24"},
+        {"{\"model_type\": \"opt\", \"ffn_dim\": 40, \"do_layer_norm_before\": false}",
+         "'do_layer_norm_before'"},
         {"{\"architectures\": [\"LlamaForSequenceClassification\"]}",
          "LlamaForSequenceClassification"},
         {"{\"architectures\": \"LlamaForCausalLM\"}", "'architectures'"},
@@ -678,6 +749,8 @@ int main(void)
         cmocka_unit_test(a_plain_gpt2_is_read),
         cmocka_unit_test(our_own_gpt2_is_read),
         cmocka_unit_test(what_cannot_be_run_is_refused),
+        cmocka_unit_test(rotary_channels_of_families_are_whole),
+        cmocka_unit_test(activations_of_families_come_back),
         cmocka_unit_test(what_gpt2_cannot_be_is_refused),
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(required_keys_are_required),

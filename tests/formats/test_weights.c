@@ -4,8 +4,10 @@
 #include "base/memory.h"
 #include "formats/gguf_names.h"
 #include "formats/hf.h"
+#include "formats/safetensors.h"
 #include "model_files.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +85,7 @@ static void expect_tensors(const kvs_model *found, const kvs_model *expected, kv
     expect_config(&found->config, &expected->config);
     for (size_t i = 0; i < expected->layout.count; i++) {
         const kvsi_parameter *p = &expected->layout.list[i];
-        const int is_small = p->rank == 1 || p->role == KVSI_TAPS;
+        const int is_small = p->rank == 1 || kvsi_group_of(p->role) != KVSI_MATRICES;
 
         expect_tensor(found, expected, p, is_small && !vectors_too ? KVSI_F32 : dtype);
     }
@@ -414,7 +416,7 @@ static void gpt2_prefixes(void **state)
     kvs_model_free(model);
 }
 
-/* ---- the paper's listing ---- */
+/* ---- GPT-NeoX ---- */
 
 /* Replaces every `old` of the file by `new` of the same length. */
 static void rename_all(kvsi_text *file, const char *old, const char *new)
@@ -423,6 +425,261 @@ static void rename_all(kvsi_text *file, const char *old, const char *new)
         if (memcmp(file->data + i, old, strlen(old)) == 0)
             memcpy(file->data + i, new, strlen(new));
 }
+
+enum { NEOX_HEADS = 2, NEOX_SIZE = 4, NEOX_ROWS = NEOX_HEADS * NEOX_SIZE };
+
+static kvs_model *model_of(const fixture *f, const char *text)
+{
+    kvs_model_config config;
+    json_t *object;
+
+    assert_int_equal(kvsi_json_parse(&object, text, strlen(text), "test", NULL), KVS_OK);
+    assert_int_equal(kvsi_hf_config_from_json(&config, object, "test", NULL), KVS_OK);
+    json_decref(object);
+    return support_model(f->rt, &config, 3);
+}
+
+static const char neox_config[] =
+    "{\"model_type\": \"gpt_neox\", \"vocab_size\": 11, \"hidden_size\": 8, \"rotary_pct\": 0.5,"
+    " \"intermediate_size\": 12, \"num_hidden_layers\": 1, \"num_attention_heads\": 2,"
+    " \"max_position_embeddings\": 6}";
+
+/* Their name of a tensor outside q, k and v. */
+static const struct {
+    const char *ours, *theirs;
+} neox_names[] = {
+    {"model.embed_tokens.weight", "gpt_neox.embed_in.weight"},
+    {"model.layers.0.input_layernorm.weight", "gpt_neox.layers.0.input_layernorm.weight"},
+    {"model.layers.0.input_layernorm.bias", "gpt_neox.layers.0.input_layernorm.bias"},
+    {"model.layers.0.post_attention_layernorm.weight",
+     "gpt_neox.layers.0.post_attention_layernorm.weight"},
+    {"model.layers.0.post_attention_layernorm.bias",
+     "gpt_neox.layers.0.post_attention_layernorm.bias"},
+    {"model.layers.0.self_attn.o_proj.weight", "gpt_neox.layers.0.attention.dense.weight"},
+    {"model.layers.0.self_attn.o_proj.bias", "gpt_neox.layers.0.attention.dense.bias"},
+    {"model.layers.0.mlp.up_proj.weight", "gpt_neox.layers.0.mlp.dense_h_to_4h.weight"},
+    {"model.layers.0.mlp.up_proj.bias", "gpt_neox.layers.0.mlp.dense_h_to_4h.bias"},
+    {"model.layers.0.mlp.down_proj.weight", "gpt_neox.layers.0.mlp.dense_4h_to_h.weight"},
+    {"model.layers.0.mlp.down_proj.bias", "gpt_neox.layers.0.mlp.dense_4h_to_h.bias"},
+    {"model.norm.weight", "gpt_neox.final_layer_norm.weight"},
+    {"model.norm.bias", "gpt_neox.final_layer_norm.bias"},
+    {"lm_head.weight", "embed_out.weight"},
+};
+
+enum { NEOX_NAMES = sizeof neox_names / sizeof *neox_names };
+
+/* Row (head, part, i) of the packed tensor, of all heads in this order. */
+static float *neox_packed(const kvs_model *model, const char *kind, size_t width)
+{
+    float *out = kvsi_alloc((size_t)3 * NEOX_ROWS * width, sizeof *out);
+
+    for (size_t part = 0; part < 3; part++) {
+        char name[64];
+        float *rows;
+
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%c_proj.%s", "qkv"[part], kind);
+        rows = tensor_numbers(model, kvsi_layout_find(&model->layout, name), 0);
+        for (size_t head = 0; head < NEOX_HEADS; head++)
+            memcpy(out + (head * 3 + part) * NEOX_SIZE * width, rows + head * NEOX_SIZE * width,
+                   NEOX_SIZE * width * sizeof *out);
+        kvsi_free(rows);
+    }
+    return out;
+}
+
+/* The model's tensors as its family has them, in float32 memory that is released by free_neox. */
+static size_t neox_tensors(kvsi_file_tensor *out, const kvs_model *model)
+{
+    size_t count = 0;
+
+    for (; count < NEOX_NAMES; count++) {
+        const kvsi_parameter *p = kvsi_layout_find(&model->layout, neox_names[count].ours);
+
+        assert_non_null(p);
+        out[count] = (kvsi_file_tensor){
+            .name = neox_names[count].theirs, .rank = p->rank, .data = tensor_numbers(model, p, 0)};
+        memcpy(out[count].shape, p->shape, p->rank * sizeof *p->shape);
+    }
+    out[count++] = (kvsi_file_tensor){.name = "gpt_neox.layers.0.attention.query_key_value.weight",
+                                      .rank = 2,
+                                      .shape = {3 * NEOX_ROWS, NEOX_ROWS},
+                                      .data = neox_packed(model, "weight", NEOX_ROWS)};
+    out[count++] = (kvsi_file_tensor){.name = "gpt_neox.layers.0.attention.query_key_value.bias",
+                                      .rank = 1,
+                                      .shape = {3 * NEOX_ROWS},
+                                      .data = neox_packed(model, "bias", 1)};
+    return count;
+}
+
+static void free_neox(kvsi_file_tensor *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        kvsi_free((void *)tensors[i].data);
+}
+
+/* Changes the values, which are float32, to `dtype`. */
+static void encode_neox(kvsi_file_tensor *tensors, size_t count, kvsi_dtype dtype)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t values = kvsi_file_tensor_count(&tensors[i]);
+        void *stored = kvsi_alloc(values, kvsi_dtype_bytes(dtype, 1));
+
+        kvsi_dtype_encode(stored, dtype, tensors[i].data, values);
+        kvsi_free((void *)tensors[i].data);
+        tensors[i].data = stored;
+        tensors[i].dtype = dtype;
+    }
+}
+
+/* The rows of q, k and v alternate head by head; masks are left out. */
+static void rows_by_head(void **state)
+{
+    static const unsigned char mask[4];
+    fixture *f = *state;
+    kvs_model *model = model_of(f, neox_config);
+
+    write_config(f, model);
+    for (size_t i = 0; i < 3; i++) {
+        kvsi_file_tensor tensors[NEOX_NAMES + 3];
+        kvsi_text file = {0};
+        size_t count = neox_tensors(tensors, model);
+
+        encode_neox(tensors, count, dtypes[i].dtype);
+        tensors[count] = (kvsi_file_tensor){.name = "gpt_neox.layers.0.attention.bias",
+                                            .dtype = KVSI_U8,
+                                            .rank = 2,
+                                            .shape = {1, 4},
+                                            .data = mask};
+        put_safetensors(&file, tensors, count + 1);
+        if (i == 1)
+            rename_all(&file, "\"U8\",\"shape\":[1,4]", "\"BOOL\",\"shape\":[4]");
+        expect_file(f, "model.safetensors", &file, model, dtypes[i].dtype, 1);
+        expect_description(f->dir, "safetensors", dtypes[i].name, 1);
+        free_neox(tensors, count);
+        kvsi_text_release(&file);
+    }
+    kvs_model_free(model);
+}
+
+static void rows_by_head_are_written(void **state)
+{
+    fixture *f = *state;
+    kvs_model *model = model_of(f, neox_config);
+    char *path = kvsi_path_join(f->dir, "model.safetensors");
+    kvsi_file_tensor tensors[NEOX_NAMES + 2];
+    const size_t count = neox_tensors(tensors, model);
+    kvsi_safetensors *file;
+
+    assert_int_equal(kvs_model_save(model, f->dir, NULL), KVS_OK);
+    assert_int_equal(kvsi_safetensors_open(&file, path, NULL), KVS_OK);
+    assert_int_equal(kvsi_safetensors_count(file), count);
+    for (size_t i = 0; i < count; i++) {
+        const kvsi_file_tensor *found = kvsi_safetensors_find(file, tensors[i].name);
+
+        if (!found)
+            fail_msg("no tensor '%s'", tensors[i].name);
+        assert_int_equal(found->rank, tensors[i].rank);
+        assert_memory_equal(found->shape, tensors[i].shape, found->rank * sizeof *found->shape);
+        assert_memory_equal(found->data, tensors[i].data, kvsi_file_tensor_bytes(found));
+    }
+    kvsi_safetensors_close(file);
+    free_neox(tensors, count);
+    kvsi_free(path);
+    kvs_model_free(model);
+}
+
+static void wrong_rows_by_head_are_refused(void **state)
+{
+    fixture *f = *state;
+    kvs_model *model = model_of(f, neox_config);
+    kvsi_file_tensor tensors[NEOX_NAMES + 2];
+    const size_t count = neox_tensors(tensors, model);
+    kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
+    kvsi_text file = {0};
+    float *values = (float *)tensors[NEOX_NAMES].data;
+    kvs_err err;
+
+    write_config(f, model);
+    tensors[NEOX_NAMES].shape[0]--;
+    put_safetensors(&file, tensors, count);
+    expect_file_refused(f, &file,
+                        "query_key_value.weight' has 23 rows, the configuration needs 24");
+    tensors[NEOX_NAMES].shape[0]++;
+    kvsi_text_release(&file);
+    file = (kvsi_text){0};
+    /* value 2 of row 1 of k in the second head: row 5 of k */
+    values[((3 + 1) * NEOX_SIZE + 1) * NEOX_ROWS + 2] = NAN;
+    put_safetensors(&file, tensors, count);
+    kvsi_free(write_file(f->dir, "model.safetensors", file.data, file.length));
+    assert_int_equal(kvs_model_check(&check, f->dir, &err), KVS_E_FORMAT);
+    if (!strstr(err.message, "'model.layers.0.self_attn.k_proj.weight' has nan at 42"))
+        fail_msg("%s", err.message);
+    kvsi_text_release(&file);
+    free_neox(tensors, count);
+    kvs_model_free(model);
+}
+
+/* ---- OPT ---- */
+
+static const char opt_config[] =
+    "{\"model_type\": \"opt\", \"vocab_size\": 11, \"hidden_size\": 8, \"ffn_dim\": 12,"
+    " \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"max_position_embeddings\": 6}";
+
+/* Files have two rows of positions before ours; they are written as zeros. */
+static void unused_rows_of_positions(void **state)
+{
+    enum { ROWS = 6, WIDTH = 8 };
+    static const char name[] = "model.decoder.embed_positions.weight";
+    fixture *f = *state;
+    kvs_model *model = model_of(f, opt_config);
+    char *path = kvsi_path_join(f->dir, "model.safetensors");
+    const kvsi_parameter *p = kvsi_layout_find(&model->layout, "model.embed_positions.weight");
+    float *ours = tensor_numbers(model, p, 0), zeros[2 * WIDTH] = {0};
+    const kvsi_file_tensor *found;
+    kvsi_safetensors *file;
+
+    assert_int_equal(kvs_model_save(model, f->dir, NULL), KVS_OK);
+    expect_model(f, f->dir, model, KVSI_F32, 1);
+    assert_int_equal(kvsi_safetensors_open(&file, path, NULL), KVS_OK);
+    found = kvsi_safetensors_find(file, name);
+    assert_non_null(found);
+    assert_int_equal(found->shape[0], ROWS + 2);
+    assert_memory_equal(found->data, zeros, sizeof zeros);
+    assert_memory_equal((const float *)found->data + 2 * WIDTH, ours,
+                        (size_t)ROWS * WIDTH * sizeof *ours);
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.self_attn.out_proj.bias"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.fc1.weight"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.layers.0.final_layer_norm.bias"));
+    assert_non_null(kvsi_safetensors_find(file, "model.decoder.final_layer_norm.weight"));
+    kvsi_safetensors_close(file);
+    kvsi_free(ours);
+    kvsi_free(path);
+    kvs_model_free(model);
+}
+
+static void names_of_families_go_both_ways(void **state)
+{
+    static const char *const configs[] = {neox_config, opt_config};
+    fixture *f = *state;
+
+    for (size_t c = 0; c < sizeof configs / sizeof *configs; c++) {
+        kvs_model *model = model_of(f, configs[c]);
+        const kvsi_family *family = kvsi_family_find(model->config.family);
+
+        for (size_t i = 0; i < model->layout.count; i++) {
+            const char *name = model->layout.list[i].name;
+            char theirs[128], ours[128];
+
+            assert_true(kvsi_family_their_name(theirs, sizeof theirs, family, name));
+            assert_true(kvsi_family_our_name(ours, sizeof ours, family, theirs));
+            assert_string_equal(ours, name);
+            assert_false(kvsi_family_their_name(theirs, 12, family, name)); /* does not fit */
+        }
+        kvs_model_free(model);
+    }
+}
+
+/* ---- the paper's listing ---- */
 
 /* The taps are named K and V; without a shift in config.json they are refused, and so are taps of
  * another shape. */
@@ -551,20 +808,22 @@ static void gguf_names_go_both_ways(void **state)
         "model.layers.0",
         "blk.99999999999.attn_q.weight",
     };
+    const kvsi_gguf_family *llama = kvsi_gguf_family_at(0), *own = kvsi_gguf_family_own();
     const fixture *f = *state;
     char theirs[KVSI_GGUF_NAME_SIZE], ours[KVSI_GGUF_NAME_SIZE];
 
     for (size_t i = 0; i < f->model->layout.count; i++) {
         const char *name = f->model->layout.list[i].name;
 
-        assert_true(kvsi_gguf_name_from_ours(theirs, name));
-        assert_true(kvsi_gguf_name_to_ours(ours, theirs));
+        assert_true(kvsi_gguf_name_from_ours(theirs, name, llama));
+        assert_true(kvsi_gguf_name_to_ours(ours, theirs, llama));
         assert_string_equal(ours, name);
     }
-    assert_true(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift"));
+    assert_false(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift", llama));
+    assert_true(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift", own));
     assert_string_equal(theirs, "blk.17.attn_k_shift");
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
-        assert_false(kvsi_gguf_name_to_ours(ours, strange[i]));
+        assert_false(kvsi_gguf_name_to_ours(ours, strange[i], own));
 }
 
 /* Keys that do not change the model. */
@@ -725,6 +984,11 @@ int main(void)
         WITH_FIXTURE(last_tokens_of_folders),
         WITH_FIXTURE(last_tokens_of_gguf),
         WITH_FIXTURE(gpt2_prefixes),
+        WITH_FIXTURE(rows_by_head),
+        WITH_FIXTURE(rows_by_head_are_written),
+        WITH_FIXTURE(wrong_rows_by_head_are_refused),
+        WITH_FIXTURE(unused_rows_of_positions),
+        WITH_FIXTURE(names_of_families_go_both_ways),
         WITH_FIXTURE(names_of_the_listing),
         WITH_FIXTURE(llama2c),
         WITH_FIXTURE(gguf_llama),

@@ -1,6 +1,7 @@
 /* Models of the families that people have, made by transformers: their reference log-probabilities,
- * and the same logits after saving, after a retrofit, and from GGUF.  Families that are not
- * supported are refused, and so is every key of config.json with a value that it cannot have.
+ * and the same logits from the mapped file, after saving and after a retrofit.  Others are refused,
+ * and so is every key of config.json with a value that it cannot have; no key is ignored.
+ * test_gguf_families.c has the same models in GGUF files.
  *
  * They are in $KVSHIFT_SHARED/data/zoo; without them the tests are skipped. */
 #include "base/files.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { JSON_LIMIT = 1 << 20, TOKENS_MAX = 64 };
 
@@ -58,13 +60,19 @@ static const folder folders[] = {
     {"gemma2-v4", "gemma2", NULL},
     {"gemma3", "gemma3_text", NULL},
     {"gemma3-v4", "gemma3_text", NULL},
+    {"gpt_neox", "gpt_neox", NULL},
+    {"gpt_neox-seq", "gpt_neox", NULL},
+    {"gpt_neox-v4", "gpt_neox", NULL},
+    {"stablelm", "stablelm", NULL},
+    {"stablelm-parallel", "stablelm", NULL},
+    {"stablelm-v4", "stablelm", NULL},
+    {"opt", "opt", NULL},
+    {"inkling-dense", "inkling_text", NULL},
     {"llama-tied-both", NULL, "'tie_word_embeddings'"},
-    {"gpt_neox", NULL, "'gpt_neox'"},
     {"inkling", NULL, "'inkling_text'"},
     {"lfm2", NULL, "'lfm2'"},
     {"mixtral", NULL, "mixtures of experts"},
-    {"opt", NULL, "'opt'"},
-    {"stablelm", NULL, "'stablelm'"},
+    {"opt-postnorm", NULL, "'do_layer_norm_before'"},
 };
 
 enum { FOLDERS = sizeof folders / sizeof *folders };
@@ -87,6 +95,16 @@ static char *find(const char *name, const char *file)
     kvsi_free(whole);
     skip();
     return NULL;
+}
+
+/* The models are so small that threads would only wait for each other. */
+static kvs_runtime *one_thread(void)
+{
+    const kvs_runtime_options options = {.size = sizeof options, .threads = 1};
+    kvs_runtime *rt;
+
+    assert_int_equal(kvs_runtime_create(&rt, &options, &err), KVS_OK);
+    return rt;
 }
 
 static kvs_model *load(kvs_runtime *rt, const char *path)
@@ -255,22 +273,19 @@ static void check_saved(kvs_runtime *rt, const kvs_model *model, const char *typ
     support_remove_dir(dir);
 }
 
-static void check_gguf(kvs_runtime *rt, const kvs_model *model, const char *path, const char *name)
+/* Run from the mapped file, it has the same bits. */
+static void check_mapped(kvs_runtime *rt, const kvs_model *model, const char *path,
+                         const char *name)
 {
-    char *dir = support_make_dir(), *file = kvsi_path_join(dir, "model.gguf");
-    kvs_convert_options options;
-    kvs_model *again;
+    kvs_load_options options;
+    kvs_model *mapped;
 
-    kvs_convert_options_init(&options, sizeof options);
-    options.format = KVS_FORMAT_GGUF;
-    options.tokenizer = "none";
-    if (kvs_convert(file, path, &options, &err) != KVS_OK)
-        fail_msg("%s: %s", name, err.message);
-    again = load(rt, file);
-    expect_same_logits(model, again, name, "from GGUF");
-    kvs_model_free(again);
-    kvsi_free(file);
-    support_remove_dir(dir);
+    kvs_load_options_init(&options, sizeof options);
+    options.mapped = 1;
+    if (kvs_model_load(&mapped, rt, path, &options, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    expect_same_logits(model, mapped, name, "from the mapped file");
+    kvs_model_free(mapped);
 }
 
 static void check_retrofit(kvs_runtime *rt, const kvs_model *model, const char *name)
@@ -288,7 +303,7 @@ static void check_retrofit(kvs_runtime *rt, const kvs_model *model, const char *
 
 static void families_are_written_so_that_others_read_them(void **state)
 {
-    kvs_runtime *rt = support_runtime(NULL);
+    kvs_runtime *rt = one_thread();
 
     (void)state;
     for (size_t f = 0; f < FOLDERS; f++) {
@@ -299,10 +314,10 @@ static void families_are_written_so_that_others_read_them(void **state)
             continue;
         path = find(folders[f].name, NULL);
         model = load(rt, path);
+        check_mapped(rt, model, path, folders[f].name);
         check_saved(rt, model, folders[f].written, folders[f].name);
-        check_retrofit(rt, model, folders[f].name);
-        if (kvs_model_get_config(model)->body == KVSI_BODY_LLAMA)
-            check_gguf(rt, model, path, folders[f].name);
+        if (kvs_model_get_config(model)->shift.targets == 0)
+            check_retrofit(rt, model, folders[f].name);
         kvs_model_free(model);
         kvsi_free(path);
     }
@@ -312,59 +327,260 @@ static void families_are_written_so_that_others_read_them(void **state)
 /* ---- keys ---- */
 
 /* Keys that change nothing that is computed here: about training, other programs or tokens (which
- * have a reader of their own), and ways to compute the same. */
-static const char *const harmless[] = {
-    "transformers_version", "use_cache",
-    "torch_dtype",          "dtype",
-    "bos_token_id",         "eos_token_id",
-    "pad_token_id",         "attention_dropout",
-    "pretraining_tp",       "reorder_and_upcast_attn",
-    "cache_implementation",
+ * have a reader of their own), and ways to compute the same.  NULL = of every family. */
+static const struct {
+    const char *key, *type;
+} harmless[] = {
+    {"transformers_version", NULL},
+    {"use_cache", NULL},
+    {"torch_dtype", NULL},
+    {"dtype", NULL},
+    {"bos_token_id", NULL},
+    {"eos_token_id", NULL},
+    {"pad_token_id", NULL},
+    {"pretraining_tp", NULL},
+    {"reorder_and_upcast_attn", "gpt2"},
+    {"summary_activation", "gpt2"}, /* and those that follow: heads for classification */
+    {"summary_first_dropout", "gpt2"},
+    {"summary_proj_to_labels", "gpt2"},
+    {"summary_type", "gpt2"},
+    {"summary_use_proj", "gpt2"},
+    {"classifier_dropout", "gpt_neox"},
+    {"is_decoder", "gpt_neox"},
+    {"embd_pdrop", "phi3"}, /* and those that follow: dropout, which other families have */
+    {"resid_pdrop", "phi3"},
+    {"hidden_dropout", "stablelm"}, /* only of the MLP */
+    {"layerdrop", "opt"},
+    {"attention_dropout", "llama"},
+    {"attention_dropout", "mistral"},
+    {"attention_dropout", "qwen2"},
+    {"attention_dropout", "qwen3"},
+    {"attention_dropout", "granite"},
+    {"attention_dropout", "smollm3"},
+    {"attention_dropout", "phi3"},
+    {"attention_dropout", "olmo2"},
+    {"attention_dropout", "gemma2"},
+    {"attention_dropout", "gemma3_text"},
+    {"attention_dropout", "stablelm"},
+    {"cache_implementation", "gemma2"},
+    {"cache_implementation", "gemma3_text"},
+    {"attention_dropout", "inkling_text"},
+    {"moe_intermediate_size", "inkling_text"}, /* and those that follow: experts, later tokens */
+    {"n_routed_experts", "inkling_text"},
+    {"n_shared_experts", "inkling_text"},
+    {"num_experts_per_tok", "inkling_text"},
+    {"rms_norm_eps_moe_gate", "inkling_text"},
+    {"route_scale", "inkling_text"},
+    {"shared_expert_sink", "inkling_text"},
+    {"chain_hidden_post_norm", "inkling_text"},
+    {"mtp_hidden_states_first", "inkling_text"},
+    {"mtp_local_layer_ids", "inkling_text"},
+    {"number_of_conv_states", "inkling_text"}, /* follows from the others */
 };
 
 static int is_harmless(const char *key, const char *type)
 {
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(harmless[i], key) == 0)
+        if (strcmp(harmless[i].key, key) == 0 &&
+            (!harmless[i].type || strcmp(harmless[i].type, type) == 0))
             return 1;
-    if (strcmp(type, "phi3") == 0) /* of training */
-        return strcmp(key, "embd_pdrop") == 0 || strcmp(key, "resid_pdrop") == 0;
-    return strncmp(key, "summary_", 8) == 0; /* of GPT-2's heads for classification */
+    return 0;
+}
+
+static const char *type_of(const json_t *config)
+{
+    return json_string_value(json_object_get(config, "model_type"));
+}
+
+/* A model of the zoo whose keys are tried. */
+typedef struct trial {
+    const folder *f;
+    const json_t *config;
+    kvs_runtime *rt; /* NULL: configurations are read, but no models */
+    real *logits;    /* of `ids` */
+    int32_t ids[COUNT];
+} trial;
+
+/* `object` is the object of the configuration that has the key, NULL for the outer one; `value` is
+ * NULL for a key that the file lacks. */
+typedef void try_key(const trial *t, const char *object, const char *key, const json_t *value);
+
+static void try_keys_of_table(const trial *t, try_key *try)
+{
+    const kvsi_family *family = kvsi_family_find(type_of(t->config));
+
+    for (size_t i = 0; kvsi_family_key_at(i); i++)
+        if (kvsi_family_key_at(i)->families & family->bit &&
+            !json_object_get(t->config, kvsi_family_key_at(i)->key))
+            try(t, NULL, kvsi_family_key_at(i)->key, NULL);
+    for (size_t i = 0; kvsi_family_fixed_at(i); i++)
+        if (kvsi_family_fixed_at(i)->families & family->bit &&
+            !json_object_get(t->config, kvsi_family_fixed_at(i)->key))
+            try(t, NULL, kvsi_family_fixed_at(i)->key, NULL);
+}
+
+/* Calls `try` with every key of each family: those of its files and of the objects in them, and
+ * those that families.c has beyond them. */
+static void try_all_keys(try_key *try, kvs_runtime *rt)
+{
+    for (size_t i = 0; i < FOLDERS; i++) {
+        trial t = {.f = &folders[i], .rt = rt};
+        json_t *config, *value, *inner;
+        const char *key, *name;
+
+        if (!t.f->written)
+            continue;
+        t.config = config = read_json(t.f->name, "config.json");
+        if (rt) {
+            char *path = find(t.f->name, NULL);
+            kvs_model *model = load(rt, path);
+
+            support_fill_ids(t.ids, COUNT, 3, kvs_model_logit_count(model));
+            t.logits = logits_of(model, t.ids, COUNT);
+            kvs_model_free(model);
+            kvsi_free(path);
+        }
+        json_object_foreach(config, key, value) {
+            if (is_harmless(key, type_of(config)))
+                continue;
+            try(&t, NULL, key, value);
+            json_object_foreach(value, name, inner)
+                try(&t, key, name, inner);
+        }
+        try_keys_of_table(&t, try);
+        kvsi_free(t.logits);
+        json_decref(config);
+    }
+}
+
+/* The configuration with another value of a key; takes the reference of the value. */
+static json_t *changed(const json_t *config, const char *object, const char *key, json_t *value)
+{
+    json_t *copy = json_deep_copy(config);
+
+    json_object_set_new(object ? json_object_get(copy, object) : copy, key, value);
+    return copy;
+}
+
+static void expect_refused(const trial *t, const char *object, const char *key, json_t *value)
+{
+    json_t *config = changed(t->config, object, key, value);
+    kvs_model_config read;
+
+    if (kvsi_hf_config_from_json(&read, config, t->f->name, &err) == KVS_OK)
+        fail_msg("%s: key '%s' is accepted with any value", t->f->name, key);
+    if (strchr(err.message, '\n'))
+        fail_msg("%s: more than one line: %s", t->f->name, err.message);
+    json_decref(config);
 }
 
 /* No key has a text with this value, and no number is an object. */
-static void check_key(const json_t *config, const char *key, json_t *value, const char *name)
+static void try_nonsense(const trial *t, const char *object, const char *key, const json_t *value)
 {
-    json_t *changed = json_copy((json_t *)config);
-    kvs_model_config read;
-
-    json_object_set_new(changed, key, value);
-    if (kvsi_hf_config_from_json(&read, changed, name, &err) == KVS_OK)
-        fail_msg("%s: key '%s' is accepted with any value", name, key);
-    if (strchr(err.message, '\n'))
-        fail_msg("%s: more than one line: %s", name, err.message);
-    json_decref(changed);
+    (void)value;
+    expect_refused(t, object, key, json_string("nonsense"));
+    expect_refused(t, object, key, json_pack("{s:i}", "nonsense", 1));
 }
 
 static void keys_with_impossible_values_are_refused(void **state)
 {
     (void)state;
-    for (size_t f = 0; f < FOLDERS; f++) {
-        json_t *config, *value;
-        const char *key, *type;
+    try_all_keys(try_nonsense, NULL);
+}
 
-        if (!folders[f].written)
-            continue;
-        config = read_json(folders[f].name, "config.json");
-        type = json_string_value(json_object_get(config, "model_type"));
-        json_object_foreach(config, key, value) {
-            if (is_harmless(key, type))
-                continue;
-            check_key(config, key, json_string("nonsense"), folders[f].name);
-            check_key(config, key, json_pack("{s:i}", "nonsense", 1), folders[f].name);
-        }
-        json_decref(config);
+/* Keys whose other values leave the logits of a short text as they are, in all folders or in those
+ * whose name starts with `folder`. */
+static const struct {
+    const char *key, *folder;
+} without_effect[] = {
+    {"initializer_range", NULL}, /* of training, as those that follow */
+    {"init_std", NULL},
+    {"attn_pdrop", NULL},
+    {"embd_pdrop", NULL},
+    {"resid_pdrop", NULL},
+    {"hidden_dropout", NULL},
+    {"attention_dropout", NULL},
+    {"dropout", NULL},
+    {"max_position_embeddings", NULL},            /* the text is shorter */
+    {"factor", "llama-rope-dynamic"},             /* only beyond the original context */
+    {"original_max_position_embeddings", "phi3"}, /* is for a scaling, and there is none */
+    {"max_window_layers", "qwen"},                /* 'layer_types' says it, here and below */
+    {"use_sliding_window", "qwen"},
+    {"use_sliding_window", "smollm3"},
+    {"_sliding_window_pattern", "gemma3"},
+    {"sliding_window", "qwen2-v4"}, /* 'use_sliding_window' is false */
+    {"sliding_window", "qwen3-v4"},
+    {"no_rope_layer_interval", "smollm3"}, /* 'no_rope_layers' says it */
+};
+
+static int has_effect(const char *key, const char *name)
+{
+    for (size_t i = 0; i < sizeof without_effect / sizeof *without_effect; i++) {
+        const char *start = without_effect[i].folder;
+
+        if (strcmp(without_effect[i].key, key) == 0 &&
+            (!start || strncmp(start, name, strlen(start)) == 0))
+            return 0;
     }
+    return 1;
+}
+
+/* Another value of the same kind; NULL if the kind has none. */
+static json_t *another(const json_t *value)
+{
+    if (json_is_boolean(value))
+        return json_boolean(!json_is_true(value));
+    if (json_is_integer(value))
+        return json_integer(4 * json_integer_value(value) + 1);
+    return json_is_real(value) ? json_real(json_real_value(value) * 0.75) : NULL;
+}
+
+static void expect_other_logits(const trial *t, const kvs_model *model, const char *key)
+{
+    const size_t vocab = kvs_model_logit_count(model);
+    real *logits = logits_of(model, t->ids, COUNT);
+
+    if (memcmp(t->logits, logits, COUNT * vocab * sizeof *logits) == 0)
+        fail_msg("%s: key '%s' has no effect", t->f->name, key);
+    kvsi_free(logits);
+}
+
+/* With a value that does not fit the weights the model is refused; any other value is read. */
+static void try_another(const trial *t, const char *object, const char *key, const json_t *value)
+{
+    json_t *other = another(value), *config;
+    char *dir, *path, *weights, *link;
+    kvs_model *model;
+
+    if (!other || !has_effect(key, t->f->name)) {
+        json_decref(other);
+        return;
+    }
+    dir = support_make_dir();
+    path = kvsi_path_join(dir, "config.json");
+    link = kvsi_path_join(dir, "model.safetensors");
+    weights = find(t->f->name, "model.safetensors");
+    config = changed(t->config, object, key, other);
+    assert_int_equal(kvsi_json_write(config, path, &err), KVS_OK);
+    assert_int_equal(symlink(weights, link), 0);
+    if (kvs_model_load(&model, t->rt, dir, NULL, &err) == KVS_OK) {
+        expect_other_logits(t, model, key);
+        kvs_model_free(model);
+    }
+    json_decref(config);
+    kvsi_free(path);
+    kvsi_free(link);
+    kvsi_free(weights);
+    support_remove_dir(dir);
+}
+
+static void no_key_is_ignored(void **state)
+{
+    kvs_runtime *rt = one_thread();
+
+    (void)state;
+    try_all_keys(try_another, rt);
+    kvs_runtime_free(rt);
 }
 
 int main(void)
@@ -374,6 +590,7 @@ int main(void)
         cmocka_unit_test(other_models_are_refused_by_name),
         cmocka_unit_test(families_are_written_so_that_others_read_them),
         cmocka_unit_test(keys_with_impossible_values_are_refused),
+        cmocka_unit_test(no_key_is_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
-/* GGUF files with a model. */
+/* GGUF files with a model: ours, Llama in several types, and one of every other family. */
+#include "family_models.h"
 #include "formats/hf.h"
 #include "fuzz.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
@@ -40,6 +42,13 @@ void fuzz_seeds(void)
     fuzz_seed("llama-q8_0", &file);
     put_gguf(&file, wide, "llama", NULL, 2);
     fuzz_seed("llama-q4_0", &file);
+    for (size_t i = 0; family_model_at(i); i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "family-%zu", i);
+        put_family_gguf(&file, ".", family_model_at(i), 8);
+        fuzz_seed(name, &file);
+    }
     free(config);
     json_decref(json);
     kvs_model_free(plain);

@@ -38,6 +38,30 @@ typedef struct zeros {
     size_t rank, shape[KVSI_TENSOR_RANK_MAX];
 } zeros;
 
+enum { ZEROS_MAX = 24 };
+
+/* A folder in another program's layout; `shapes` end with a name of NULL. */
+static void seed_zeros(const char *name, const char *config, const zeros *shapes)
+{
+    static const float nothing[64];
+    kvsi_file_tensor tensors[ZEROS_MAX];
+    kvsi_text input = {0}, file = {0};
+    size_t count = 0;
+
+    for (; shapes[count].name; count++) {
+        tensors[count] = (kvsi_file_tensor){.name = shapes[count].name,
+                                            .dtype = KVSI_BF16,
+                                            .rank = shapes[count].rank,
+                                            .data = nothing};
+        memcpy(tensors[count].shape, shapes[count].shape, sizeof shapes[count].shape);
+    }
+    put_safetensors(&file, tensors, count);
+    fuzz_pack(&input, "config.json", config, strlen(config));
+    fuzz_pack(&input, "model.safetensors", file.data, file.length);
+    fuzz_seed(name, &input);
+    kvsi_text_release(&file);
+}
+
 static void seed_baichuan(void)
 {
     static const char config[] =
@@ -57,22 +81,41 @@ static void seed_baichuan(void)
         {"model.layers.0.post_attention_layernorm.weight", 1, {4}},
         {"model.norm.weight", 1, {4}},
         {"lm_head.weight", 2, {3, 4}},
+        {NULL, 0, {0}},
     };
-    enum { COUNT = sizeof shapes / sizeof *shapes };
-    static const float nothing[32];
-    kvsi_file_tensor tensors[COUNT];
-    kvsi_text input = {0}, file = {0};
 
-    for (size_t i = 0; i < COUNT; i++) {
-        tensors[i] = (kvsi_file_tensor){
-            .name = shapes[i].name, .dtype = KVSI_BF16, .rank = shapes[i].rank, .data = nothing};
-        memcpy(tensors[i].shape, shapes[i].shape, sizeof shapes[i].shape);
-    }
-    put_safetensors(&file, tensors, COUNT);
-    fuzz_pack(&input, "config.json", config, strlen(config));
-    fuzz_pack(&input, "model.safetensors", file.data, file.length);
-    fuzz_seed("baichuan", &input);
-    kvsi_text_release(&file);
+    seed_zeros("baichuan", config, shapes);
+}
+
+/* q, k and v are rows of one tensor, head by head. */
+static void seed_gpt_neox(void)
+{
+    static const char config[] =
+        "{\"model_type\": \"gpt_neox\", \"vocab_size\": 3, \"hidden_size\": 4, "
+        "\"intermediate_size\": 2, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+        "\"rotary_pct\": 1.0, \"max_position_embeddings\": 8}";
+    static const zeros shapes[] = {
+        {"gpt_neox.embed_in.weight", 2, {3, 4}},
+        {"gpt_neox.layers.0.attention.query_key_value.weight", 2, {12, 4}},
+        {"gpt_neox.layers.0.attention.query_key_value.bias", 1, {12}},
+        {"gpt_neox.layers.0.attention.dense.weight", 2, {4, 4}},
+        {"gpt_neox.layers.0.attention.dense.bias", 1, {4}},
+        {"gpt_neox.layers.0.attention.masked_bias", 0, {0}},
+        {"gpt_neox.layers.0.mlp.dense_h_to_4h.weight", 2, {2, 4}},
+        {"gpt_neox.layers.0.mlp.dense_h_to_4h.bias", 1, {2}},
+        {"gpt_neox.layers.0.mlp.dense_4h_to_h.weight", 2, {4, 2}},
+        {"gpt_neox.layers.0.mlp.dense_4h_to_h.bias", 1, {4}},
+        {"gpt_neox.layers.0.input_layernorm.weight", 1, {4}},
+        {"gpt_neox.layers.0.input_layernorm.bias", 1, {4}},
+        {"gpt_neox.layers.0.post_attention_layernorm.weight", 1, {4}},
+        {"gpt_neox.layers.0.post_attention_layernorm.bias", 1, {4}},
+        {"gpt_neox.final_layer_norm.weight", 1, {4}},
+        {"gpt_neox.final_layer_norm.bias", 1, {4}},
+        {"embed_out.weight", 2, {3, 4}},
+        {NULL, 0, {0}},
+    };
+
+    seed_zeros("gpt_neox", config, shapes);
 }
 
 void fuzz_seeds(void)
@@ -87,4 +130,5 @@ void fuzz_seeds(void)
                              .sliding_window = 2},
          KVSI_BF16);
     seed_baichuan();
+    seed_gpt_neox();
 }

@@ -65,6 +65,14 @@ class Case:
     sliding_layers: tuple = ()
     sliding_heads: int = 0
     sliding_kv_heads: int = 0
+    filters: str = "none"  # attention, mlp, branches
+    filter_window: int = 0
+    mlp_factor: bool = False
+    relative_size: int = 0
+    relative_extent: int = 0
+    score_divisor: str = "root"
+    score_growth: float = 0.0
+    score_growth_start: float = 0.0
     head: str = "linear"
     tied: bool = False
     dropout: tuple = (0.0, 0.0, 0.0)  # embedding, attention, residual
@@ -83,13 +91,21 @@ class Case:
             return self.sliding_heads, self.sliding_kv_heads
         return self.heads, self.kv_heads
 
+    def has_filter(self, branch):
+        return self.filters in (branch, "branches")
+
+    def extent(self, layer):
+        return self.sliding_window if self.slides(layer) else self.relative_extent
+
     def extras(self):
         """What the "kvshift" object says beside the shift itself."""
         usual = Case(positions="learned" if self.body == "gpt2" else "rope",
                      kv_heads=self.heads if self.body == "gpt2" else self.kv_heads)
         names = ["positions", "rotary_fraction", "slopes", "score_scale", "score_cap",
                  "logit_cap", "qk_norm", "sliding_window",
-                 "sliding_layers", "sliding_heads", "sliding_kv_heads", "head", "residual", "mlp",
+                 "sliding_layers", "sliding_heads", "sliding_kv_heads", "filters", "filter_window",
+                 "mlp_factor", "relative_size", "relative_extent", "score_divisor",
+                 "score_growth", "score_growth_start", "head", "residual", "mlp",
                  "norm", "kv_heads", "body"]
         extras = {n: getattr(self, n) for n in names if getattr(self, n) != getattr(usual, n)}
         if self.body == "llama":
@@ -147,7 +163,7 @@ class Case:
         }
 
 
-WINDOWS = {"free": 3, "clamp": 3, "channel": 3, "gate": 1, "data": 1, "hard": 1}  # the longest
+WINDOWS = {"free": 3, "clamp": 3, "channel": 3, "residual": 3, "gate": 1, "data": 1, "hard": 1}  # the longest
 
 
 def all_shifts():
@@ -184,6 +200,16 @@ CASES = all_shifts() | {
     "qk-norm-full": Case(qk_norm="full"),
     "qk-norm-full-data": sliding_layer(qk_norm="full", form="data", targets="qkv"),
     "qk-norm-layer": Case(qk_norm="layer", rotary_fraction=0.5),
+    "filters": Case(filters="branches", filter_window=3, mlp_factor=True),
+    "filter-attention": Case(targets="", filters="attention", filter_window=1),
+    "filter-mlp-dropout": Case(filters="mlp", filter_window=2, dropout=(0.1, 0.2, 0.15),
+                               pass_seed=5, pass_number=1),
+    "relative": Case(positions="relative", relative_size=3, relative_extent=5),
+    "relative-sliding-layer": sliding_layer(positions="relative", relative_size=2,
+                                            relative_extent=4, score_growth=0.3,
+                                            score_growth_start=2.0, score_cap=1.5),
+    "score-divisor": Case(score_divisor="size"),
+    "score-growth": Case(score_growth=0.3, score_growth_start=2.5),
     "rotary-half": Case(rotary_fraction=0.5),
     "alibi": Case(positions="alibi"),
     "alibi-one-slope": Case(positions="alibi", slopes=(0.3,)),
@@ -282,6 +308,21 @@ def qk_norm_shapes(case, layer):
             for target in "qk" for name in qk_norm_names(case, layer, target)}
 
 
+def other_shapes(case, layer, at):
+    """Relative positions, filters and the factor of a layer."""
+    shapes = {}
+    if case.positions == "relative":
+        heads = case.head_counts(layer)[0]
+        shapes[at + "self_attn.r_proj.weight"] = (heads * case.relative_size, DIM)
+        shapes[at + "self_attn.r_table"] = (case.relative_size, case.extent(layer))
+    for branch, folder in ("attention", "self_attn."), ("mlp", "mlp."):
+        if case.has_filter(branch):
+            shapes[at + folder + "filter"] = (DIM, case.filter_window + 1)
+    if case.mlp_factor:
+        shapes[at + "mlp.factor"] = (1,)
+    return shapes
+
+
 def body_shapes(case):
     """Every tensor of the case but its shift."""
     names = names_of(case)
@@ -297,7 +338,7 @@ def body_shapes(case):
             shapes[at + matrix] = shape
             if names.biased:
                 shapes[at + matrix.replace("weight", "bias")] = shape[1:]
-        shapes |= qk_norm_shapes(case, index)
+        shapes |= qk_norm_shapes(case, index) | other_shapes(case, index, at)
         norms += [at + norm for norm in (names.norms if case.mlp else names.norms[:1])]
     if case.norm:
         for norm in norms + [names.final_norm]:
@@ -317,6 +358,7 @@ def shift_shapes(case):
             count, taps = heads if target == "q" else kv_heads, case.window + 1
             shapes[names_of(case).shift(index, target)] = {
                 "gate": (count,), "data": (count, DIM), "channel": (count, DIM // heads, taps),
+                "residual": (count, DIM // heads, taps),
             }.get(case.form, (count, taps))
     return shapes
 
@@ -428,6 +470,37 @@ def delayed(x, tokens):
     return torch.cat([x.new_zeros(tokens, *x.shape[1:]), x])[:len(x)]
 
 
+def convolved(x, taps):
+    """Causal, each channel with taps [..., window + 1] of its own, the oldest first."""
+    last = taps.shape[-1] - 1
+    return sum(taps[..., j] * delayed(x, last - j) for j in range(last + 1))
+
+
+def filtered(case, weights, branch, at, x):
+    """The output of attention or MLP, x [length, DIM]."""
+    if case.has_filter(branch):
+        x = x + convolved(x, weights[at + "filter"])
+    return x * weights[at + "factor"] if branch == "mlp" and case.mlp_factor else x
+
+
+def relative_terms(case, weights, layer, x, distance):
+    """What the scores [heads, length, length] of rows x [length, DIM] get by distance."""
+    at, extent = f"model.layers.{layer}.self_attn.", case.extent(layer)
+    r = (x @ weights[at + "r_proj.weight"].T).reshape(len(x), -1, case.relative_size)
+    by_distance = torch.einsum("thc,cx->htx", r, weights[at + "r_table"])
+    near = (distance >= 0) & (distance < extent)
+    index = distance.clamp(0, extent - 1).expand(len(by_distance), -1, -1)
+    return by_distance.gather(2, index) * near
+
+
+def growth(case, layer, length):
+    """A factor for each row of scores."""
+    if not case.score_growth or case.slides(layer):
+        return torch.ones(length, 1, dtype=torch.float64)
+    grown = torch.arange(1, length + 1, dtype=torch.float64) / case.score_growth_start
+    return 1 + case.score_growth * torch.log(grown.clamp(min=1))[:, None]
+
+
 def shift(case, x, weight, layer_input):
     size = x.shape[-1]
     if case.form == "hard":
@@ -438,6 +511,8 @@ def shift(case, x, weight, layer_input):
     if case.form == "gate":
         current = torch.sigmoid(weight)[:, None]
         return (1 - current) * delayed(x, 1) + current * x
+    if case.form == "residual":
+        return x + convolved(x, weight)
     taps = weight.clamp(0, 1) if case.form == "clamp" else weight
     if case.form != "channel":
         taps = taps[:, None, :]  # the same for every channel
@@ -510,8 +585,12 @@ def attention(case, weights, layer, x, dropout):
     hidden = distance < 0
     if case.slides(layer):
         hidden |= distance >= case.sliding_window
-    scores = torch.einsum("thd,shd->hts", q, k) * (case.score_scale or 1 / math.sqrt(size))
+    divisor = size if case.score_divisor == "size" else math.sqrt(size)
+    grown = growth(case, layer, len(x))
+    scores = torch.einsum("thd,shd->hts", q, k) * (case.score_scale or 1 / divisor) * grown
     scores = capped(scores, case.score_cap)
+    if case.positions == "relative":
+        scores = scores + grown * relative_terms(case, weights, layer, x, distance)
     if case.positions == "alibi":
         scores = scores - slopes_of(case, heads)[:, None, None] * distance
     p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer)
@@ -551,10 +630,12 @@ def logits_of(case, weights, ids, sequence):
     for layer in range(LAYERS):
         first, second = (names.layer(layer) + norm for norm in names.norms)
         branch = attention(case, weights, layer, normalise(case, weights, first, x), dropout)
+        branch = filtered(case, weights, "attention", names.layer(layer) + "self_attn.", branch)
         branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer)
         x = x + branch if case.residual else branch
         if case.mlp:
             branch = mlp(case, weights, layer, normalise(case, weights, second, x))
+            branch = filtered(case, weights, "mlp", names.layer(layer) + "mlp.", branch)
             branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
             x = x + branch if case.residual else branch
     logits = output_head(case, weights, normalise(case, weights, names.final_norm, x))

@@ -43,6 +43,11 @@ static const kvs_model_config specials[] = {
      .body = KVSI_BODY_GPT2, .sliding_window = 70, .sliding_layers = 1 << 1},
     {.dim = 64, .heads = 1, .kv_heads = 1, .ffn = 96},
     {SUPPORT_SHIFT(7, FREE, 2), .dim = 50, .heads = 5, .kv_heads = 5, .ffn = 31},
+    {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, RESIDUAL, 3), .dim = 96, .heads = 4, .kv_heads = 2,
+     .ffn = 70, .filters = KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP, .filter_window = 3,
+     .mlp_factor = 1, .positions = KVSI_POSITIONS_RELATIVE, .relative_size = 6,
+     .relative_extent = 90, .score_growth = 0.3, .score_growth_start = 10, .sliding_window = 20,
+     .sliding_layers = 1 << 1, .sliding_head_size = 10},
 };
 
 enum { SPECIALS = sizeof specials / sizeof *specials };

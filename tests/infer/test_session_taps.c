@@ -237,10 +237,11 @@ static void the_models_taps_change_nothing(void **state)
  * and setting these has an effect on that head only. */
 static void means_of_taps_change_only_their_head(void **state)
 {
-    static const kvsi_shift_form forms[] = {KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD};
+    static const kvsi_shift_form forms[] = {KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD,
+                                            KVSI_SHIFT_RESIDUAL};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         fixture f = start(NULL, KV, forms[i], 1, 0);
         kvs_session *s = new_session(f.model, NULL, KVS_DTYPE_F32);
         float logits[4][VOCAB];
@@ -304,7 +305,7 @@ static void check_decoding(kvs_runtime *rt, kvsi_shift_form form, kvs_dtype cach
 static void decoding_with_taps_equals_prefill(void **state)
 {
     (void)state;
-    for (int form = KVSI_SHIFT_FREE; form <= KVSI_SHIFT_HARD; form++)
+    for (int form = KVSI_SHIFT_FREE; form <= KVSI_SHIFT_RESIDUAL; form++)
         if (form != KVSI_SHIFT_DATA) {
             check_decoding(support_runtime(NULL), (kvsi_shift_form)form, KVS_DTYPE_F32, LIMIT);
             check_decoding(support_exact_runtime(), (kvsi_shift_form)form, KVS_DTYPE_F16, 0);

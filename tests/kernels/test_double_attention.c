@@ -34,6 +34,8 @@ typedef struct setting {
     double gain_offset;
     size_t sliding_window;
     double dropout, cap;
+    size_t relative, extent; /* relative positions */
+    int grows;               /* scores have factors */
 } setting;
 
 static const setting settings[] = {
@@ -64,6 +66,21 @@ static const setting settings[] = {
      .norm = KVSI_QK_NORM_HEAD,
      .rotary = HEAD_SIZE,
      .sliding_window = 2,
+     .dropout = 0.4},
+    {.name = "relative", .relative = 3, .extent = 5},
+    {.name = "relative of more distances than tokens", .relative = 2, .extent = 20},
+    {.name = "growing", .grows = 1},
+    {.name = "growing, rotated, normed together",
+     .grows = 1,
+     .rotary = HEAD_SIZE,
+     .norm = KVSI_QK_NORM_FULL},
+    {.name = "relative, growing, normed, capped, window of 4, dropout",
+     .relative = 3,
+     .extent = 3,
+     .grows = 1,
+     .norm = KVSI_QK_NORM_HEAD,
+     .cap = 3,
+     .sliding_window = 4,
      .dropout = 0.4},
     {.name = "window of 2", .sliding_window = 2},
     {.name = "window of 100", .sliding_window = 100},
@@ -125,6 +142,10 @@ static kvsi_attention attention_of(const trial *t)
         a.k_gain = t->x[6];
         a.d_k_gain = t->d_x[6];
     }
+    a.relative.rows = t->x[7];
+    a.relative.d_rows = t->d_x[7];
+    a.relative.table = t->x[8];
+    a.relative.d_table = t->d_x[8];
     return a;
 }
 
@@ -148,6 +169,7 @@ static void attention_backward(trial *t)
 static question ask(const shifting *s, const setting *with, real *rotations)
 {
     static const real slopes[HEADS] = {0.5, 0.25, 1, -0.125};
+    static const real growth[LONGEST] = {1, 1, 0.7, 1.2, 1.5, -0.3, 2};
     const size_t half = with->rotary / 2;
 
     for (size_t t = 0; t < LONGEST; t++)
@@ -166,6 +188,8 @@ static question ask(const shifting *s, const setting *with, real *rotations)
                        .rotary = with->rotary,
                        .rotations = with->rotary > 0 ? rotations : NULL,
                        .slopes = with->sloped ? slopes : NULL,
+                       .relative = {.size = with->relative, .extent = with->extent},
+                       .growth = with->grows ? growth : NULL,
                        .sliding_window = with->sliding_window,
                        .dropout = {.rate = with->dropout, .seed = 3, .index = 4},
                        .sequences = ARRAY_SIZE(ragged),
@@ -205,6 +229,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 .vocab = 1,
                                 .shift_params = numbers,
                                 .qk_norm = with->norm,
+                                .relative_size = with->relative,
                                 .training = 1};
     operation o = {.outputs = TOKENS * HEADS * HEAD_SIZE,
                    .operands = {{"qkv", TOKENS * (HEADS + 2 * KV_HEADS) * HEAD_SIZE, OVERWRITES},
@@ -213,7 +238,9 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 {"v_shift", 0, ADDS},
                                 {"gates", 0, OVERWRITES},
                                 {"q_gain", gains_of(with->norm, HEADS), ADDS},
-                                {"k_gain", gains_of(with->norm, KV_HEADS), ADDS}},
+                                {"k_gain", gains_of(with->norm, KV_HEADS), ADDS},
+                                {"r", TOKENS * HEADS * with->relative, OVERWRITES},
+                                {"table", with->relative * with->extent, ADDS}},
                    .forward = attention_forward,
                    .backward = attention_backward};
     trial t = differences_start(&limits, seed);
@@ -270,7 +297,7 @@ static void shift_by_hand(void **state)
     const double mixed[] = {1, -1, 25.0 / 3, -25.0 / 3, 517.0 / 7, -517.0 / 7};
     const double logsums[] = {0, log(3.0), log(7.0)};
     real k[6], v[6], tail[4] = {0}, out[6], logsum[3], workspace[100];
-    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tail_v = tail};
+    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tails[KVSI_TAIL_V] = tail};
     const kvsi_attention a = {.heads = 1,
                               .kv_heads = 1,
                               .head_size = 2,
@@ -299,7 +326,7 @@ static void expect_shifted(const char *what, const kvsi_shift *shift, const doub
                                0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 30, 40, /* */
                                0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 50, 60};
     real k[12], v[12], tail[4] = {0}, out[12], logsum[6], workspace[100];
-    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tail_v = tail};
+    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tails[KVSI_TAIL_V] = tail};
     const kvsi_attention a = {.heads = 2,
                               .kv_heads = 2,
                               .head_size = 2,
@@ -417,7 +444,7 @@ static void expect_keys(const real *qkv, size_t head_size, size_t rotary, const 
 {
     const real taps[] = {-1, 2}, rotations[] = {1, 0, 0, 1, -1, 0};
     real k[12], v[12], tail[4] = {0}, out[12], logsum[3], workspace[100];
-    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tail_k = tail};
+    const kvsi_span span = {.len = 3, .k = k, .v = v, .capacity = 3, .tails[KVSI_TAIL_K] = tail};
     const kvsi_attention a = {.heads = 1,
                               .kv_heads = 1,
                               .head_size = head_size,

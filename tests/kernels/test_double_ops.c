@@ -153,6 +153,41 @@ static void scale_backward(trial *t)
     op->scale(&t->c, t->d_x[0], 0.75, N * DIM);
 }
 
+/* Filters of sequences of 1, 0, 3 and 1 rows; x[1] has the parameters, x[2] the factor. */
+enum { FILTER_WINDOW = 2 };
+
+static const kvsi_span filtered[] = {
+    {.start = 0, .len = 1}, {.start = 1, .len = 0}, {.start = 1, .len = 3}, {.start = 4, .len = 1}};
+
+static kvsi_filter filter_of(const trial *t, int with_factor)
+{
+    return (kvsi_filter){.width = DIM,
+                         .window = FILTER_WINDOW,
+                         .parameters = t->x[1],
+                         .factor = with_factor ? t->x[2] : NULL,
+                         .gradient = t->d_x[1],
+                         .d_factor = with_factor ? t->d_x[2] : NULL,
+                         .tail = KVSI_TAIL_MLP,
+                         .sequences = ARRAY_SIZE(filtered),
+                         .spans = filtered};
+}
+
+#define FILTER(name, with_factor)                                                                  \
+    static void name##_forward(trial *t)                                                           \
+    {                                                                                              \
+        const kvsi_filter f = filter_of(t, with_factor);                                           \
+                                                                                                   \
+        op->filter_forward(&t->c, t->y, t->x[0], &f, N);                                           \
+    }                                                                                              \
+    static void name##_backward(trial *t)                                                          \
+    {                                                                                              \
+        const kvsi_filter f = filter_of(t, with_factor);                                           \
+                                                                                                   \
+        op->filter_backward(&t->c, t->d_x[0], t->d_y, t->x[0], &f, N);                             \
+    }
+FILTER(filter, 0)
+FILTER(factor, 1)
+
 static void unit_rows_forward(trial *t)
 {
     op->unit_rows_forward(&t->c, t->y, t->x[0], ROWS, DIM);
@@ -207,6 +242,16 @@ static const operation operations[] = {
     GATED(gated_relu),
     {"dropout", N *DIM, {{"x", N *DIM, OVERWRITES}}, dropout_forward, dropout_backward},
     {"scale", N *DIM, {{"x", N *DIM, OVERWRITES}}, scale_forward, scale_backward},
+    {"filter",
+     N *DIM,
+     {{"x", N *DIM, OVERWRITES}, {"taps", DIM *(FILTER_WINDOW + 1), ADDS}},
+     filter_forward,
+     filter_backward},
+    {"filter with a factor",
+     N *DIM,
+     {{"x", N *DIM, OVERWRITES}, {"taps", DIM *(FILTER_WINDOW + 1), ADDS}, {"factor", 1, ADDS}},
+     factor_forward,
+     factor_backward},
     {"unit_rows", ROWS *DIM, {{"x", ROWS *DIM, ADDS}}, unit_rows_forward, unit_rows_backward},
 };
 
@@ -319,6 +364,29 @@ static void norms_by_hand(void **state)
     differences_expect("norm with offset", out, (const double[]){6.75, -3}, 2);
     op->norm_forward(&c, out, y, &(kvsi_norm){gain, bias, 3, 0}, 1, 2);
     differences_expect("layer norm", out, (const double[]){-3, 0}, 2);
+}
+
+/* Taps 0.5 and 1 + 1 in the first channel, -1 and 1 - 1 in the second; a row (10, 20) was before
+ * the first sequence of rows, and nothing before the second. */
+static void filter_by_hand(void **state)
+{
+    const real x[] = {1, 2, 3, 4, 5, 6}, parameters[] = {0.5, 1, -1, -1}, factor = 3;
+    real tail[] = {10, 20}, y[6];
+    const kvsi_span spans[] = {{.start = 0, .len = 2, .past = 1, .tails[KVSI_TAIL_MLP] = tail},
+                               {.start = 2, .len = 1}};
+    const kvsi_filter f = {.width = 2,
+                           .window = 1,
+                           .parameters = parameters,
+                           .factor = &factor,
+                           .tail = KVSI_TAIL_MLP,
+                           .sequences = 2,
+                           .spans = spans};
+    kvsi_context c = {.ops = op, .threads = 1};
+
+    (void)state;
+    op->filter_forward(&c, y, x, &f, 3);
+    differences_expect("filtered", y, (const double[]){21, -60, 19.5, -6, 30, 0}, 6);
+    differences_expect("kept row", tail, (const double[]){3, 4}, 2);
 }
 
 static void linear_by_hand(void **state)
@@ -580,6 +648,7 @@ int main(void)
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(head_gradients_match_differences),
         cmocka_unit_test(norms_by_hand),
+        cmocka_unit_test(filter_by_hand),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(activations_by_hand),
         cmocka_unit_test(rows_by_hand),

@@ -87,14 +87,14 @@ static void numbers_of_a_head(void **state)
     } cases[] = {
         {KVSI_SHIFT_FREE, 1, 2},  {KVSI_SHIFT_FREE, 3, 4},     {KVSI_SHIFT_GATE, 1, 1},
         {KVSI_SHIFT_CLAMP, 2, 3}, {KVSI_SHIFT_CHANNEL, 1, 16}, {KVSI_SHIFT_CHANNEL, 3, 32},
-        {KVSI_SHIFT_DATA, 1, 0},  {KVSI_SHIFT_HARD, 1, 0},
+        {KVSI_SHIFT_DATA, 1, 0},  {KVSI_SHIFT_HARD, 1, 0},     {KVSI_SHIFT_RESIDUAL, 3, 32},
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
         assert_int_equal(kvsi_form_get(cases[i].form)->params(cases[i].window, 8),
                          cases[i].expected);
-    assert_null(kvsi_form_get(KVSI_SHIFT_HARD + 1));
+    assert_null(kvsi_form_get(KVSI_SHIFT_RESIDUAL + 1));
 }
 
 /* Converts taps for all channels of a head into the parameters of a form and back. */
@@ -159,7 +159,8 @@ static void taps_by_hand(void **state)
     const real gate = logf(3), three[] = {-0.5f, 0.25f, 1.5f}, six[] = {1, 2, 3, 4, 5, 6};
     const real unchanged[] = {-0.5f, -0.5f, 0.25f, 0.25f, 1.5f, 1.5f};
     const real clamped[] = {0, 0, 0.25f, 0.25f, 1, 1};
-    const real channel[] = {1, 4, 2, 5, 3, 6}, hard[] = {0, 0, 1, 1, 1, 1, 0, 0};
+    const real channel[] = {1, 4, 2, 5, 3, 6}, residual[] = {1, 4, 2, 5, 4, 7};
+    const real hard[] = {0, 0, 1, 1, 1, 1, 0, 0};
     real taps[8];
 
     (void)state;
@@ -169,6 +170,8 @@ static void taps_by_hand(void **state)
     assert_memory_equal(taps, clamped, sizeof clamped);
     kvsi_form_get(KVSI_SHIFT_CHANNEL)->taps(taps, six, 2, 2);
     assert_memory_equal(taps, channel, sizeof channel);
+    kvsi_form_get(KVSI_SHIFT_RESIDUAL)->taps(taps, six, 2, 2);
+    assert_memory_equal(taps, residual, sizeof residual);
     kvsi_form_get(KVSI_SHIFT_HARD)->taps(taps, NULL, 1, 4);
     assert_memory_equal(taps, hard, sizeof hard);
     kvsi_form_get(KVSI_SHIFT_GATE)->taps(taps, &gate, 1, 1);
@@ -348,7 +351,37 @@ static void forms_have_names(void **state)
         assert_int_equal(config.shift.form, i);
         assert_string_equal(kvsi_shift_form_name(config.shift.form), names[i]);
     }
-    assert_null(kvsi_shift_form_name(KVSI_SHIFT_HARD + 1));
+    assert_null(kvsi_shift_form_name(KVSI_SHIFT_RESIDUAL + 1));
+}
+
+/* Settings of filters and positions that would have no effect. */
+static void settings_without_effect_are_refused(void **state)
+{
+    static const struct {
+        kvs_model_config special;
+        const char *words;
+    } cases[] = {
+        {{.filter_window = 2}, "filters, found none"},
+        {{.mlp_factor = 1}, "filters 'mlp' or 'branches', found 'none'"},
+        {{.mlp_factor = 1, .filters = KVSI_FILTER_ATTENTION}, "found 'attention'"},
+        {{.no_mlp = 1, .filters = KVSI_FILTER_MLP}, "need a body with an MLP"},
+        {{.body = KVSI_BODY_GPT2, .filters = KVSI_FILTER_ATTENTION}, "body llama, found gpt2"},
+        {{.relative_size = 3}, "positions relative, found rope"},
+        {{.relative_extent = 3}, "positions relative, found rope"},
+        {{.score_growth_start = 3}, "needs a growth, found 0"},
+        {{.sliding_head_size = 3}, "need a sliding window"},
+    };
+    const support_sizes small = {.vocab = 8, .dim = 32, .ffn = 8, .context = 8};
+    kvs_err err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        kvs_model_config config = support_config(&cases[i].special, &small);
+
+        assert_int_equal(kvs_model_config_finish(&config, &err), KVS_E_INVALID);
+        if (!strstr(err.message, cases[i].words))
+            fail_msg("'%s' does not contain '%s'", err.message, cases[i].words);
+    }
 }
 
 int main(void)
@@ -367,6 +400,7 @@ int main(void)
         cmocka_unit_test(short_names_of_shifts),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(forms_have_names),
+        cmocka_unit_test(settings_without_effect_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

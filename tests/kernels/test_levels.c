@@ -123,6 +123,51 @@ static void norm(run *r, const void *asked)
     r->c.ops->norm_backward(&r->c, d_x, d_gain, d_bias, d_y, x, &norm, n, dim);
 }
 
+/* Sequences of which one is empty, with tails after `large` tokens if that is not 0.  Variant 1 has
+ * a factor; `wide` is the window. */
+static void filter(run *r, const void *asked)
+{
+    const shape *s = asked;
+    const size_t n = s->n, dim = s->dim, tail = s->wide * dim, cut = n / 3;
+    const size_t snapshots = s->large > 0 ? 3 : 0, past = (size_t)s->large;
+    kvsi_span spans[] = {{.len = cut},
+                         {.start = cut, .past = past, .snapshots = snapshots},
+                         {.start = cut, .len = n - cut, .past = past, .snapshots = snapshots}};
+    kvsi_filter f = {.width = dim,
+                     .window = s->wide,
+                     .parameters = levels_given(r, dim * (s->wide + 1)),
+                     .factor = s->variant ? levels_given(r, 1) : NULL,
+                     .tail = KVSI_TAIL_ATTENTION,
+                     .sequences = ARRAY_SIZE(spans),
+                     .spans = spans};
+    const real *x = levels_given(r, n * dim), *d_y = levels_given(r, n * dim);
+
+    for (size_t i = 1; snapshots > 0 && i < ARRAY_SIZE(spans); i++)
+        spans[i].tails[f.tail] = levels_added(r, "tails", (1 + snapshots) * tail);
+    r->c.ops->filter_forward(&r->c, levels_written(r, "y", n * dim), x, &f, n);
+    if (snapshots > 0)
+        return;
+    f.gradient = levels_added(r, "gradient of the taps", dim * (s->wide + 1));
+    f.d_factor = s->variant ? levels_added(r, "gradient of the factor", 1) : NULL;
+    r->c.ops->filter_backward(&r->c, levels_written(r, "d_x", n * dim), d_y, x, &f, n);
+}
+
+static void filter_matches(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(row_counts); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(dims); j++)
+            for (size_t window = 1; window <= KVSI_SHIFT_WINDOW_MAX; window++)
+                for (int variant = 0; variant < 2; variant++) {
+                    shape s = {
+                        .n = row_counts[i], .dim = dims[j], .wide = window, .variant = variant};
+
+                    check_plain(filter, s, "filter");
+                    s.large = 100;
+                    check_plain(filter, s, "filter with tails");
+                }
+}
+
 /* Large: the mean is several deviations, which must not cost precision.  A LayerNorm of one channel
  * is its bias and its gradient only rounding: not compared. */
 static void check_norm(size_t n, size_t dim)
@@ -865,6 +910,7 @@ int main(void)
         cmocka_unit_test(a_level_is_tested),
         cmocka_unit_test(embed_matches),
         cmocka_unit_test(norm_matches),
+        cmocka_unit_test(filter_matches),
         cmocka_unit_test(linear_matches),
         cmocka_unit_test(linear_with_tiles_matches),
         cmocka_unit_test(long_sums_match),

@@ -27,6 +27,8 @@ typedef struct shape {
     kvsi_qk_norm norm;
     int offset; /* gains of 1 + w */
     double cap;
+    size_t relative, extent; /* relative positions */
+    int grows;               /* scores have factors */
     size_t sliding_window;
     double dropout;
     scores scores;
@@ -105,6 +107,26 @@ static real *given_slopes(run *r, const shape *s)
     return slopes;
 }
 
+/* Factors of scores, some of them below 1. */
+static real *given_growth(run *r)
+{
+    real *growth = levels_hold(r, CAPACITY * sizeof *growth);
+
+    for (size_t t = 0; t < CAPACITY; t++)
+        growth[t] = (real)(0.5 + 0.4 * log((double)(t + 1)));
+    return growth;
+}
+
+static kvsi_relative given_relative(run *r, const shape *s)
+{
+    return (kvsi_relative){
+        .size = s->relative,
+        .extent = s->extent,
+        .rows = levels_given(r, tokens_of(s) * s->heads * s->relative),
+        .table = levels_given(r, s->relative * s->extent),
+    };
+}
+
 /* A cache with `past` rows per head; the rest is NaN. */
 static real *given_cache(run *r, const char *name, const shape *s, size_t past)
 {
@@ -147,9 +169,9 @@ static void give_spans(run *r, problem *p, const shape *s)
         span->capacity = CAPACITY;
         span->k = given_cache(r, "cached k", s, span->past);
         span->v = given_cache(r, "cached v", s, span->past);
-        span->tail_q = given_tail(r, "tail of q", &p->a.q_shift, q, span->past);
-        span->tail_k = given_tail(r, "tail of k", &p->a.k_shift, kv, span->past);
-        span->tail_v = given_tail(r, "tail of v", &p->a.v_shift, kv, span->past);
+        span->tails[KVSI_TAIL_Q] = given_tail(r, "tail of q", &p->a.q_shift, q, span->past);
+        span->tails[KVSI_TAIL_K] = given_tail(r, "tail of k", &p->a.k_shift, kv, span->past);
+        span->tails[KVSI_TAIL_V] = given_tail(r, "tail of v", &p->a.v_shift, kv, span->past);
     }
 }
 
@@ -192,6 +214,8 @@ static void give_problem(run *r, problem *p, const shape *s)
                             .rotary = s->rotary,
                             .rotations = s->rotary > 0 ? given_rotations(r, s) : NULL,
                             .slopes = s->sloped ? given_slopes(r, s) : NULL,
+                            .relative = given_relative(r, s),
+                            .growth = s->grows ? given_growth(r) : NULL,
                             .sliding_window = s->sliding_window,
                             .dropout = {.rate = s->dropout, .seed = 11, .index = 12},
                             .sequences = s->sequences,
@@ -238,6 +262,13 @@ static void list_gradients(run *r, problem *p, const shape *s)
             r->outputs[r->count - 1].terms = d_qkv;
             shifts[k]->d_gates = d_gates + at[k];
         }
+    if (s->relative > 0) {
+        p->a.relative.d_rows =
+            levels_written(r, "gradient of r", tokens_of(s) * s->heads * s->relative);
+        r->outputs[r->count - 1].terms = r->count - d_qkv;
+        p->a.relative.d_table = levels_added(r, "gradient of the table", s->relative * s->extent);
+        r->outputs[r->count - 1].terms = r->count - d_qkv;
+    }
     if (!s->norm)
         return;
     p->a.d_q_gain = levels_added(r, "gradient of q_gain", gains_of(s, s->heads));
@@ -302,6 +333,7 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
                                 .vocab = 1,
                                 .shift_params = numbers_of(s),
                                 .qk_norm = s->norm,
+                                .relative_size = s->relative,
                                 .training = !s->cached,
                                 .precision = precision},
                      .precision = precision,
@@ -311,12 +343,13 @@ static void check_shape_in(kvsi_precision precision, double tolerance, const sha
     snprintf(
         what, sizeof what,
         "attention, %zu/%zu heads of %zu, %zu sequences (%zu %zu %zu %zu), past %zu, shift %s %s "
-        "%zu, rotary %zu, sloped %d, norm %d, offset %d, cap %g, sliding window %zu, dropout %g, "
-        "scores %d, precision %d",
+        "%zu, rotary %zu, sloped %d, norm %d, offset %d, cap %g, relative %zu of %zu, grows %d, "
+        "sliding window %zu, dropout %g, scores %d, precision %d",
         s->heads, s->kv_heads, s->head_size, s->sequences, s->lengths[0], s->lengths[1],
         s->lengths[2], s->lengths[3], s->past[0], kvsi_shift_targets_name(s->targets),
         kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, (int)s->norm, s->offset,
-        s->cap, s->sliding_window, s->dropout, s->scores, (int)precision);
+        s->cap, s->relative, s->extent, s->grows, s->sliding_window, s->dropout, s->scores,
+        (int)precision);
     levels_check(&c);
     if (s->cached)
         return;
@@ -519,6 +552,47 @@ static void caps_match(void **state)
         }
 }
 
+/* ---- relative positions and growing scores ---- */
+
+/* Extents below and above the size of a tile, and of one token. */
+static void check_relative(shape s, size_t index)
+{
+    static const size_t extents[] = {70, 1, 20, 300}, sizes[] = {6, 1, 16};
+
+    s.rotary = 0;
+    s.relative = sizes[index % ARRAY_SIZE(sizes)];
+    s.extent = extents[index % ARRAY_SIZE(extents)];
+    check_shape(&s);
+    s.grows = 1;
+    s.sliding_window = 50;
+    s.norm = index % 2 == 0 ? KVSI_QK_NORM_HEAD : KVSI_QK_NORM_FULL;
+    s.cap = index % 3 == 0 ? 2 : 0;
+    s.dropout = 0.3;
+    check_shape(&s);
+    s.relative = 0;
+    s.rotary = index % 2 == 0 ? s.head_size / 2 * 2 : 0;
+    s.sloped = 1;
+    check_shape(&s);
+}
+
+static void relative_positions_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++)
+            if (!SUPPORT_SANITIZED || (i + j) % 4 == 0)
+                check_relative(usual(with_heads(lengths[i], j)), i + j);
+    for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++) {
+        shape s = usual(with_heads((shape){.sequences = 2, .lengths = {100, 190}}, j));
+
+        s.rotary = 0;
+        s.relative = 6;
+        s.extent = 90;
+        s.grows = 1;
+        check_shape_in(KVSI_PRECISION_BF16, TOLERANCE_BF16, &s);
+    }
+}
+
 /* ---- windows, slopes, dropout ---- */
 
 static const size_t some_heads[] = {2, 6, 9}; /* groups of 1, 2 and 8 */
@@ -618,6 +692,14 @@ static void chunks_with_norms_and_caps_match(void **state)
         }
 }
 
+static void chunks_with_relative_positions_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(chunks); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++)
+            check_relative(usual(with_heads(chunks[i], j)), i + j);
+}
+
 static void chunks_with_windows_match(void **state)
 {
     (void)state;
@@ -704,6 +786,8 @@ int main(void)
         cmocka_unit_test(slopes_and_dropout_match),
         cmocka_unit_test(chunks_match),
         cmocka_unit_test(chunks_with_norms_and_caps_match),
+        cmocka_unit_test(relative_positions_match),
+        cmocka_unit_test(chunks_with_relative_positions_match),
         cmocka_unit_test(chunks_with_windows_match),
         cmocka_unit_test(large_and_equal_scores_match),
         cmocka_unit_test(nan_is_not_hidden),

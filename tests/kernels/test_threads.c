@@ -28,7 +28,16 @@ enum { ROUNDS = 2 };
 
 /* ---- one operation ---- */
 
-enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, TOP = 7, NUMBERS = 100003 };
+enum {
+    N = 600,
+    DIM = 96,
+    WIDE = 210,
+    VOCAB = 310,
+    HEAD_ROWS = 170,
+    TOP = 7,
+    NUMBERS = 100003,
+    RELATIVE = 6
+};
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13 };
 
 /* Everything that an operation reads and writes, so that comparing two compares everything. */
@@ -173,8 +182,9 @@ static size_t cut_batch(kvsi_span *spans)
 
 /* Each target has another form, to cover more of them. */
 static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_form k,
-                      kvsi_shift_form v, kvsi_qk_norm norm)
+                      kvsi_shift_form v, kvsi_qk_norm norm, size_t relative)
 {
+    enum { EXTENT = 40 };
     const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE, wide = HEADS * HEAD_SIZE;
     kvsi_span spans[SEQUENCES];
     const size_t n = cut_batch(spans);
@@ -193,7 +203,13 @@ static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_
                               .q_shift = take_shift(m, q, HEADS),
                               .k_shift = take_shift(m, k, KV_HEADS),
                               .v_shift = take_shift(m, v, KV_HEADS),
-                              .slopes = take(m, HEADS),
+                              .slopes = relative > 0 ? NULL : take(m, HEADS),
+                              .relative = {.size = relative,
+                                           .extent = EXTENT,
+                                           .rows = take(m, n * HEADS * relative),
+                                           .table = take(m, relative * EXTENT),
+                                           .d_rows = take(m, n * HEADS * relative),
+                                           .d_table = take(m, relative * EXTENT)},
                               .sliding_window = 50,
                               .dropout = {.rate = 0.2, .seed = 3, .index = 4},
                               .sequences = SEQUENCES,
@@ -208,27 +224,53 @@ static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_
 
 static void free_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_GATE, KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP, KVSI_QK_NORM_NONE);
+    attention(c, m, KVSI_SHIFT_GATE, KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP, KVSI_QK_NORM_NONE, 0);
 }
 
 static void channel_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD, KVSI_SHIFT_CHANNEL, KVSI_QK_NORM_NONE);
+    attention(c, m, KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD, KVSI_SHIFT_CHANNEL, KVSI_QK_NORM_NONE, 0);
 }
 
 static void data_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_QK_NORM_NONE);
+    attention(c, m, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_QK_NORM_NONE, 0);
 }
 
 static void normed_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_LAYER);
+    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_LAYER, 0);
+}
+
+static void relative_attention(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVSI_SHIFT_RESIDUAL, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_HEAD,
+              RELATIVE);
+}
+
+static void filter(kvsi_context *c, memory *m)
+{
+    const size_t taps = DIM * (KVSI_SHIFT_WINDOW_MAX + 1);
+    kvsi_span spans[SEQUENCES];
+    const size_t n = cut_batch(spans);
+    const kvsi_filter f = {.width = DIM,
+                           .window = KVSI_SHIFT_WINDOW_MAX,
+                           .parameters = take(m, taps),
+                           .factor = take(m, 1),
+                           .gradient = take(m, taps),
+                           .d_factor = take(m, 1),
+                           .tail = KVSI_TAIL_MLP,
+                           .sequences = SEQUENCES,
+                           .spans = spans};
+    const float *x = take(m, n * DIM);
+
+    c->ops->filter_forward(c, take(m, n * DIM), x, &f, n);
+    c->ops->filter_backward(c, take(m, n * DIM), take(m, n * DIM), x, &f, n);
 }
 
 static void attention_normed_together(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_FULL);
+    attention(c, m, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_SHIFT_FREE, KVSI_QK_NORM_FULL, 0);
 }
 
 static void head(kvsi_context *c, memory *m)
@@ -297,6 +339,8 @@ static const struct {
     {"unit rows", unit_rows, 0},
     {"attention with taps", free_attention, 1},
     {"attention with taps a channel", channel_attention, 1},
+    {"attention with relative positions", relative_attention, 1},
+    {"filter", filter, 0},
     {"attention with gates", data_attention, 1},
     {"attention with norms and a cap", normed_attention, 1},
     {"attention with norms of all heads", attention_normed_together, 1},
@@ -315,6 +359,7 @@ static const kvsi_limits limits = {.tokens = N,
                                    .vocab = VOCAB,
                                    .shift_params = HEAD_SIZE * KVSI_TAPS_MAX,
                                    .qk_norm = KVSI_QK_NORM_FULL,
+                                   .relative_size = RELATIVE,
                                    .training = 1};
 
 static memory perform(const kvsi_ops *ops, kvsi_precision precision, size_t which, int threads)

@@ -238,8 +238,33 @@ static float *layer_norm(const checked *k, size_t layer, const float *x, const c
     return out;
 }
 
-/* Checks that activation `to` is a projection of activation `from`, for a branch after its norm and
- * scale.  GPT-2 has q, k and v in one
+/* Filters the output of attention or MLP, whose tensors are in `folder`, in place. */
+static void filter(const checked *k, size_t layer, const char *folder, float *x)
+{
+    const size_t dim = k->config->dim, window = k->config->filter_window;
+    const kvsi_parameter *p;
+    char name[64];
+    float *taps, *factor;
+
+    snprintf(name, sizeof name, "%s.filter", folder);
+    taps = layer_tensor(k, layer, name, "no such tensor", &p);
+    snprintf(name, sizeof name, "%s.factor", folder);
+    factor = layer_tensor(k, layer, name, "no such tensor", &p);
+    for (size_t t = tokens; taps && t-- > 0;) /* rows before t are not filtered yet */
+        for (size_t i = 0; i < dim; i++) {
+            double sum = (double)x[t * dim + i];
+
+            for (size_t back = 0; back <= window && back <= t; back++)
+                sum += (double)taps[i * (window + 1) + window - back] *
+                       (double)x[(t - back) * dim + i];
+            x[t * dim + i] = (float)(sum * (factor ? (double)*factor : 1));
+        }
+    kvsi_free(taps);
+    kvsi_free(factor);
+}
+
+/* Checks that activation `to` is a projection of activation `from`, for a branch after its filter,
+ * norm and scale.  GPT-2 has q, k and v in one
  * matrix, in which `gpt2_first` is the first row. */
 static void check_linear(const checked *k, size_t layer, const char *from, const char *to,
                          const char *llama, const char *gpt2, size_t gpt2_first)
@@ -258,6 +283,8 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
     assert_true(w && found);
     out = linear(trace_values(k->c, from, layer), p, w, bias,
                  k->config->body == KVSI_BODY_GPT2 ? gpt2_first : 0, found->count / tokens);
+    if (is_branch)
+        filter(k, layer, ENDS_WITH(to, "hook_attn_out") ? "self_attn" : "mlp", out);
     if (is_branch && k->config->norm_place != KVSI_NORM_BEFORE) {
         float *normed = layer_norm(k, layer, out,
                                    ENDS_WITH(to, "hook_attn_out") ? "post_attention_layernorm"
@@ -359,6 +386,8 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
                     *tap = (i >= d / 2) == (j == 0);
                 else if (shift->form == KVSI_SHIFT_CHANNEL)
                     *tap = (double)tensor[(head * d + i) * each + j];
+                else if (shift->form == KVSI_SHIFT_RESIDUAL)
+                    *tap = (double)tensor[(head * d + i) * each + j] + (j == each - 1);
                 else
                     *tap = means[j];
             }
@@ -492,7 +521,39 @@ static int is_seen(const kvsi_layer_shape *s, size_t t, size_t key)
     return key <= t && (s->sliding_window == 0 || key + s->sliding_window > t);
 }
 
-/* Checks each token's score for itself: at distance 0 it is q . k * scale for all positions. */
+/* Returns the factor of the scores of row t. */
+static double growth_of(const checked *k, const kvsi_layer_shape *s, size_t t)
+{
+    const kvs_model_config *c = k->config;
+
+    if (c->score_growth == 0 || s->sliding_window > 0)
+        return 1;
+    return 1 + c->score_growth * log(fmax((double)(t + 1) / c->score_growth_start, 1));
+}
+
+/* Returns the terms of relative positions at distance 0, [tokens, heads]; zeros without them. */
+static float *own_terms(const checked *k, size_t layer, const kvsi_layer_shape *s)
+{
+    const size_t dim = k->config->dim, size = k->config->relative_size;
+    const float *x = trace_values(k->c, attention_input(k->config), layer);
+    const kvsi_parameter *p;
+    float *w = layer_tensor(k, layer, "self_attn.r_proj.weight", "no such tensor", &p);
+    float *table = layer_tensor(k, layer, "self_attn.r_table", "no such tensor", &p);
+    float *out = numbers(tokens * s->heads);
+
+    assert_true(!w == (s->relative_extent == 0));
+    for (size_t r = 0; w && r < tokens * s->heads; r++)
+        for (size_t c = 0; c < size; c++)
+            for (size_t i = 0; i < dim; i++)
+                out[r] += table[c * s->relative_extent] * w[(r % s->heads * size + c) * dim + i] *
+                          x[r / s->heads * dim + i];
+    kvsi_free(w);
+    kvsi_free(table);
+    return out;
+}
+
+/* Checks each token's score for itself: at distance 0 it is q . k * scale for all positions but
+ * relative ones. */
 static void check_own_scores(const checked *k, size_t layer)
 {
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
@@ -500,16 +561,21 @@ static void check_own_scores(const checked *k, size_t layer)
     float *q = rows_to_rotate(k, layer, &targets[0]), *keys = rows_to_rotate(k, layer, &targets[1]);
     const float *scores = trace_values(k->c, "blocks.*.attn.hook_attn_scores", layer);
     float *found = numbers(s.heads * tokens), *expected = numbers(s.heads * tokens);
+    float *terms = own_terms(k, layer, &s);
+    const int by_size = k->config->score_divisor == KVSI_SCORE_DIVISOR_SIZE;
+    const double scale = 1 / (by_size ? (double)d : sqrt((double)d));
 
     for (size_t h = 0; h < s.heads; h++)
         for (size_t t = 0; t < tokens; t++) {
+            const double growth = growth_of(k, &s, t);
             double sum = 0;
 
             for (size_t i = 0; i < d; i++) /* the rotations of q and k cancel */
                 sum += (double)q[(t * s.heads + h) * d + i] *
                        (double)keys[(t * s.kv_heads + h / group) * d + i];
             found[h * tokens + t] = scores[(h * tokens + t) * tokens + t];
-            expected[h * tokens + t] = capped((float)(sum / sqrt((double)d)), k->config->score_cap);
+            expected[h * tokens + t] = capped((float)(growth * sum * scale), k->config->score_cap) +
+                                       (float)growth * terms[t * s.heads + h];
         }
     support_expect_close(found, expected, s.heads * tokens, k->limit, "%s: own scores of layer %zu",
                          k->what, layer);
@@ -517,6 +583,7 @@ static void check_own_scores(const checked *k, size_t layer)
     kvsi_free(keys);
     kvsi_free(found);
     kvsi_free(expected);
+    kvsi_free(terms);
 }
 
 /* Checks that the pattern is the softmax of the scores, and that its rows sum to 1.  The pattern
@@ -603,7 +670,8 @@ static void check_weights(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
     const int channels_differ =
         (k->config->shift.targets & KVS_SHIFT_V) &&
-        (k->config->shift.form == KVSI_SHIFT_CHANNEL || k->config->shift.form == KVSI_SHIFT_HARD);
+        (k->config->shift.form == KVSI_SHIFT_CHANNEL || k->config->shift.form == KVSI_SHIFT_HARD ||
+         k->config->shift.form == KVSI_SHIFT_RESIDUAL);
 
     check_own_scores(k, layer);
     check_pattern(k, layer);

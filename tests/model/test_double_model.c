@@ -27,6 +27,11 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
+#define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
+#define BRANCHES (KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP)
+#define RELATIVE(size, extent)                                                                     \
+    .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
+#define GROWTH .score_growth = 0.4, .score_growth_start = 2.5
 
 static const variant variants[] = {
     {"none", {.kv_heads = 4}},
@@ -116,6 +121,33 @@ static const variant variants[] = {
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
 
+    {"qkv residual window 3", {SHIFT(QKV, RESIDUAL, 3), .kv_heads = 2}},
+    {"filters", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 3)}},
+    {"filter of attention, no MLP", {FILTERS(KVSI_FILTER_ATTENTION, 1), .no_mlp = 1}},
+    {"filter of the MLP with a factor, norms after",
+     {FILTERS(KVSI_FILTER_MLP, 2), .mlp_factor = 1, .norm_place = KVSI_NORM_AFTER}},
+    {"filters, norms before and after, dropout, multipliers",
+     {SHIFT(KV, DATA, 1), DROPOUT, FILTERS(BRANCHES, 2), .mlp_factor = 1,
+      .norm_place = KVSI_NORM_BOTH, .residual_scale = 0.7}},
+    {"filters, dropout", {FILTERS(BRANCHES, 1), DROPOUT, .mlp_factor = 1}},
+    {"filters, no residual", {FILTERS(BRANCHES, 3), .no_residual = 1}},
+    {"filters, parallel", {FILTERS(BRANCHES, 3), .parallel = KVSI_PARALLEL_SHARED}},
+    {"relative positions", {SHIFT(KV, FREE, 1), RELATIVE(3, 5), .kv_heads = 2}},
+    {"relative positions of one token", {RELATIVE(2, 1)}},
+    {"relative positions, sliding layer, capped scores, dropout",
+     {SHIFT(QKV, DATA, 1), RELATIVE(5, 4), SECOND_LAYER_SLIDES, DROPOUT, .score_cap = 2}},
+    {"growing scores", {SHIFT(KV, FREE, 1), GROWTH, .kv_heads = 2}},
+    {"growing scores, sliding layer, alibi, norms of q and k together",
+     {GROWTH, SECOND_LAYER_SLIDES, ALIBI, QK_NORM(FULL)}},
+    {"scores divided by the head size",
+     {SHIFT(KV, FREE, 1), .score_divisor = KVSI_SCORE_DIVISOR_SIZE}},
+    {"own head size of sliding layers",
+     {SHIFT(QKV, CHANNEL, 2), SECOND_LAYER_SLIDES, .sliding_head_size = 6, QK_NORM(HEAD)}},
+    {"filters, relative positions, growing scores, norms of q and k",
+     {SHIFT(KV, RESIDUAL, 3), FILTERS(BRANCHES, 3), .mlp_factor = 1, RELATIVE(3, 5), GROWTH,
+      SECOND_LAYER_SLIDES, .sliding_head_size = 6, QK_NORM(HEAD), .embedding_norm = 1,
+      .score_divisor = KVSI_SCORE_DIVISOR_SIZE}},
+
     {"gpt2", {GPT2, .tied = 1}},
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 grouped", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
@@ -166,7 +198,7 @@ static double slope(kvsi_pass *pass, const kvs_model *model, size_t at)
 
 static int is_shift(const kvsi_parameter *p)
 {
-    return p->role == KVSI_TAPS || p->role == KVSI_GATE;
+    return p->role == KVSI_TAPS || p->role == KVSI_GATE || p->role == KVSI_FILTER;
 }
 
 /* All parameters of a shift, a sample of every other tensor. */

@@ -93,6 +93,15 @@ static void assert_same_weights(const kvs_model *a, const kvs_model *b)
     }
 }
 
+static kvs_model_config with_filters(kvs_model_config config)
+{
+    config.filters = KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP;
+    config.mlp_factor = 1;
+    config.positions = KVSI_POSITIONS_RELATIVE;
+    config.score_growth = 0.2;
+    return config;
+}
+
 static void same_bits_from_less_memory(void **state)
 {
     const kvs_model_config configs[] = {
@@ -102,6 +111,7 @@ static void same_bits_from_less_memory(void **state)
         config_of(KVSI_BODY_GPT2, KVSI_SHIFT_FREE, 0),
         with_embedding_norm(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
         with_caps(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
+        with_filters(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_RESIDUAL, 0)),
     };
     kvs_runtime *rt;
     kvs_data *task = make_task();

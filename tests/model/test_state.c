@@ -179,15 +179,14 @@ static void zero_tails(const kvsi_state *state)
 
     for (size_t l = 0; l < config->layers; l++) {
         const kvsi_layer_shape shape = kvsi_layer_shape_of(config, l);
-        const size_t column = config->shift.window * shape.head_size * sizeof(real);
+        const size_t heads = config->shift.window * shape.head_size, kv = heads * shape.kv_heads;
+        const size_t filtered = config->filter_window * config->dim;
+        const size_t counts[KVSI_TAILS] = {heads * shape.heads, kv, kv, filtered, filtered};
         const kvsi_span span = span_of(state, l);
 
-        if (span.tail_q)
-            c.ops->zero(&c, span.tail_q, shape.heads * column);
-        if (span.tail_k)
-            c.ops->zero(&c, span.tail_k, shape.kv_heads * column);
-        if (span.tail_v)
-            c.ops->zero(&c, span.tail_v, shape.kv_heads * column);
+        for (size_t i = 0; i < KVSI_TAILS; i++)
+            if (span.tails[i])
+                c.ops->zero(&c, span.tails[i], counts[i] * sizeof(real));
     }
 }
 
@@ -198,7 +197,7 @@ static void check_forgetting(const kvs_model *model, const char *name)
     int32_t ids[ALL];
     kvsi_pass *pass = support_pass(model, ALL, 1, 0);
     real *logits = numbers(ALL * VOCAB), *whole;
-    const unsigned targets = model->config.shift.targets;
+    const unsigned targets = model->config.shift.targets, filters = model->config.filters;
     kvsi_state state;
     kvsi_span span;
     double error;
@@ -207,14 +206,17 @@ static void check_forgetting(const kvs_model *model, const char *name)
     whole = alone(model, ids, ALL);
     make_state(&state, model, ALL);
     span = span_of(&state, 0);
-    assert_int_equal(span.tail_q != NULL, (targets & KVS_SHIFT_Q) != 0);
-    assert_int_equal(span.tail_k != NULL, (targets & KVS_SHIFT_K) != 0);
-    assert_int_equal(span.tail_v != NULL, (targets & KVS_SHIFT_V) != 0);
+    assert_int_equal(span.tails[KVSI_TAIL_Q] != NULL, (targets & KVS_SHIFT_Q) != 0);
+    assert_int_equal(span.tails[KVSI_TAIL_K] != NULL, (targets & KVS_SHIFT_K) != 0);
+    assert_int_equal(span.tails[KVSI_TAIL_V] != NULL, (targets & KVS_SHIFT_V) != 0);
+    assert_int_equal(span.tails[KVSI_TAIL_ATTENTION] != NULL,
+                     (filters & KVSI_FILTER_ATTENTION) != 0);
+    assert_int_equal(span.tails[KVSI_TAIL_MLP] != NULL, (filters & KVSI_FILTER_MLP) != 0);
     feed(pass, &state, ids, FIRST, logits);
     zero_tails(&state);
     feed(pass, &state, ids + FIRST, ALL - FIRST, logits + FIRST * VOCAB);
     error = support_error(logits, whole, ALL * VOCAB);
-    if (targets ? error < 1e-3 : error > LIMIT)
+    if (targets || filters ? error < 1e-3 : error > LIMIT)
         fail_msg("%s: without its tails the logits change by %g", name, error);
     kvsi_state_release(&state);
     kvsi_free(whole);
@@ -492,9 +494,9 @@ static void check_contents(const kvs_model *model, const char *name)
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
         feed(pass, &state, ids + state.length, chunks[i], logits);
         span = span_of(&state, 0);
-        check_tail(&layer, c, span.tail_q, 'q', ids, state.length, name);
-        check_tail(&layer, c, span.tail_k, 'k', ids, state.length, name);
-        check_tail(&layer, c, span.tail_v, 'v', ids, state.length, name);
+        check_tail(&layer, c, span.tails[KVSI_TAIL_Q], 'q', ids, state.length, name);
+        check_tail(&layer, c, span.tails[KVSI_TAIL_K], 'k', ids, state.length, name);
+        check_tail(&layer, c, span.tails[KVSI_TAIL_V], 'v', ids, state.length, name);
     }
     assert_int_equal(state.length, ALL);
     span = span_of(&state, 0);

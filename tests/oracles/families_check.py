@@ -49,9 +49,9 @@ def model_type(folder):
         return json.load(file)["model_type"]
 
 
-def opened(folder):
+def opened(folder, **options):
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True,
-                                                 dtype=torch.float32).eval()
+                                                 dtype=torch.float32, **options).eval()
     model.generation_config.pad_token_id = 0
     model.generation_config.eos_token_id = None  # so that every text has the same length
     return model
@@ -80,8 +80,9 @@ class Check:
         return torch.tensor(self.library.logits(folder, ids[0].tolist(), width))
 
     def family(self, name, folder, expected, model, ids, logits):
-        """A folder that is to be read as the family `expected`, with these logits."""
-        found = opened(folder)
+        """A folder that is to be read as the family `expected`, with these logits.  Version 4 caps
+        the scores of Gemma 2 only with the eager implementation."""
+        found = opened(folder, attn_implementation="eager")
         size = error(found(ids).logits[0], logits)
         kept = model_type(folder) == expected and type(found) is type(model)
         bad = not (kept and size <= LIMIT)
@@ -105,8 +106,6 @@ class Check:
         train = [self.command, "train", "--init-from", source, *TRAINING]
         must(*train, "--out", trained)
         self.family(f"{name}, trained", trained, kind, model, ids, self.ours(trained, ids, width))
-        if kind == "gpt2":  # has no modeling_kvshift.py
-            return 1
         must(*train, "--retrofit", "qkv", "--out", f"{at}/run")
         set_taps(f"{at}/run", 1)
         must(self.command, "convert", f"{at}/run", f"{at}/shifted")

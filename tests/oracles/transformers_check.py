@@ -52,18 +52,51 @@ def cases():
             "--sliding-window 3", "--sliding-window 4 --sliding-layers 1",
             "--sliding-window 4 --sliding-layers 0,2 --sliding-heads 8 --sliding-kv-heads 2",
             "--sliding-window 4 --sliding-layers 1 --sliding-heads 2 --positions alibi",
-            "--head none --vocab 32", "--rope-base 500"]:
+            "--head none --vocab 32", "--rope-base 500",
+            "--norm-kind layer", "--norm-kind layer --no-mlp", "--norm-kind layer --embedding-norm",
+            "--norm-place after", "--norm-place both", "--norm-place both --no-mlp",
+            "--norm-place both --norm-kind layer --gain-offset", "--gain-offset --qk-norm head",
+            "--parallel own", "--parallel shared", "--parallel own --norm-place both",
+            "--parallel shared --norm-place both", "--parallel own --norm-place after",
+            "--parallel own --norm-kind layer --plain-mlp --activation gelu --rotary-fraction 0.25",
+            "--activation gelu", "--activation gelu-tanh", "--activation relu",
+            "--plain-mlp --activation relu --mlp-bias", "--plain-mlp",
+            "--qk-norm full", "--qk-norm full --gain-offset", "--qk-norm layer",
+            "--qk-norm layer --gain-offset", "--qk-norm layer --kv-heads 4 --rotary-fraction 0.5",
+            "--score-cap 1.5", "--score-cap 1.5 --positions alibi",
+            "--score-cap 1.5 --sliding-window 3", "--logit-cap 2", "--logit-cap 2 --tied",
+            "--score-cap 1 --logit-cap 3 --logit-divisor 0.5",
+            "--no-norm --embedding-norm"]:
         yield options, ["--shift", "kv", *options.split()]
     yield "not shifted, with alibi", "--shift none --positions alibi".split()
     yield "bf16", "--shift kv --dtype bf16".split()
     yield "f16 in shards", "--shift kv --dtype f16 --shard-size 5KB".split()
     yield "plain Llama", "--shift none".split()
     yield "plain Llama, tied, bf16", "--shift none --tied --dtype bf16".split()
-    yield "plain GPT-2", []
+    yield "plain GPT-2", ["gpt2"]
+    for form in "free", "gate", "clamp", "channel", "data":
+        yield f"GPT-2, {form}", ["gpt2", "--shift", "qkv", "--shift-form", form]
+    for options in [
+            "--positions rope --rope-base 500", "--positions alibi", "--no-mlp", "--no-norm",
+            "--positions rope --rotary-fraction 0.5 --shift-form hard", "--norm-kind rms",
+            "--activation relu", "--sliding-window 3", "--head normalised"]:
+        yield f"GPT-2, {options}", ["gpt2", "--shift", "kv", *options.split()]
+    yield "GPT-2, not shifted, with alibi", "gpt2 --positions alibi".split()
 
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 61, "n_embd": 32, "n_layer": 3, "n_head": 4,
-        "n_positions": 40, "initializer_range": 0.2}
+        "n_positions": 40, "initializer_range": 0.2, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        "resid_pdrop": 0.0}
+
+
+def start_of(folder, options):
+    """What 'convert --random' starts from: a Llama, or, for options after the word gpt2, a GPT-2."""
+    if options[0] != "gpt2":
+        return ["desk-1m", *SHAPE, *STRONG, *options]
+    path = os.path.join(folder, "gpt2.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(GPT2, file)
+    return [path, *options[1:]]
 
 
 def error(found, expected):
@@ -116,13 +149,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         for number, (name, options) in enumerate(cases()):
             path = os.path.join(folder, f"model{number}")
-            start = ["desk-1m", *SHAPE, *STRONG, *options]
-            if not options:
-                start = [os.path.join(folder, "gpt2.json")]
-                with open(start[0], "w") as file:
-                    json.dump(GPT2, file)
             subprocess.run([sys.argv[1], "convert", path, "--seed", str(number), "--random",
-                            *start], check=True)
+                            *start_of(folder, options)], check=True)
             model = AutoModelForCausalLM.from_pretrained(path, trust_remote_code=True,
                                                          dtype=torch.float32).eval()
             model.generation_config.pad_token_id = 0

@@ -24,12 +24,13 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-SHAPE = ("--dim 32 --ffn 48 --layers 3 --heads 4 --kv-heads 2 --vocab 61 --context 40 "
-         "--init-std 0.2").split()
+from transformers_check import start_of
+
 SHIFTS = ["kv", "qkv --shift-form channel --shift-window 3", "kv --shift-form data",
           "kv --shift-form gate --positions alibi", "kv --positions learned",
           "kv --shift-form hard --rotary-fraction 0.5",
-          "kv --shift-window 2 --sliding-window 4 --sliding-layers 1", "none --positions alibi"]
+          "kv --shift-window 2 --sliding-window 4 --sliding-layers 1", "none --positions alibi",
+          "gpt2 kv", "kv --norm-kind layer --parallel own --score-cap 2 --qk-norm layer"]
 SAME = 1e-6  # relative: the same numbers, summed in another order
 LIMIT = 1e-5  # of logits and gradients, relative to the largest
 
@@ -313,8 +314,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for number, shift in enumerate(SHIFTS):
             path = os.path.join(folder, f"model{number}")
+            options = ["--shift", *shift.split()]
+            if shift.startswith("gpt2 "):
+                options = ["gpt2", "--shift", *shift.split()[1:]]
             subprocess.run([sys.argv[1], "convert", path, "--seed", str(number), "--random",
-                            "desk-1m", *SHAPE, "--shift", *shift.split()], check=True)
+                            *start_of(folder, options)], check=True)
 
             def load(**settings):
                 model = AutoModelForCausalLM.from_pretrained(

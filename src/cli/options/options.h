@@ -13,7 +13,7 @@
 
 #include "base/setting.h"
 
-enum { KVSI_OPTIONS_MAX = 192 }; /* of one command */
+enum { KVSI_OPTIONS_MAX = 256 }; /* of one command */
 
 /* A kind of configuration of the library, which is set and read by name: of models, of training or
  * of tasks.  A kind may have several parts, each with its own settings: each task is a part. */

@@ -12,6 +12,7 @@
 #include "kernels/cpu/attention_few.h"
 #include "kernels/cpu/attention_full_norm.h"
 #include "kernels/cpu/attention_packed.h"
+#include "kernels/cpu/attention_relative.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
@@ -21,10 +22,11 @@
 /* ---- workspace ---- */
 
 /* Floats of one thread's scratch. */
-static size_t scratch_size(const unit *u, size_t head_size)
+static size_t scratch_size(const unit *u, size_t head_size, size_t relative)
 {
     const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 3 * head_size * KEYS + 2 * ROWS * KEYS +
-                          ROWS * whole_channels(head_size) + 2 * ROWS + 2 * KEYS;
+                          ROWS * whole_channels(head_size) + 2 * ROWS + 3 * KEYS +
+                          2 * relative * RELATIVE_COLUMNS;
 
     return (floats + 15) / 16 * 16 + LEVEL(attention_packed_scratch)(u, head_size) / sizeof(float);
 }
@@ -33,7 +35,7 @@ static size_t scratch_size(const unit *u, size_t head_size)
 typedef struct plan {
     size_t scratch, taps, q, k, v, row_sums, inverses, forward_end;
     size_t k_by_key, k_by_channel, v_by_key, v_by_channel, d_params, d_gains, d_q, d_k, d_v, d_out,
-        delta, logsum, pulls, end;
+        delta, logsum, pulls, d_table, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -46,7 +48,8 @@ static size_t take(size_t *used, size_t floats)
 
 /* `u` is the unit for packed operands, or NULL. */
 static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, size_t params, kvsi_qk_norm norm, int threads)
+                      size_t head_size, size_t params, kvsi_qk_norm norm, size_t relative,
+                      int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     const size_t together = norm == KVSI_QK_NORM_FULL ? tokens : 0;
@@ -54,7 +57,7 @@ static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t hea
     size_t used = 0;
     plan p;
 
-    p.scratch = take(&used, (size_t)threads * scratch_size(u, head_size));
+    p.scratch = take(&used, (size_t)threads * scratch_size(u, head_size, relative));
     p.taps = take(&used, (heads + 2 * kv_heads) * KVSI_TAPS_MAX * head_size);
     p.q = take(&used, q);
     p.k = take(&used, k);
@@ -76,6 +79,7 @@ static plan make_plan(const unit *u, size_t tokens, size_t sequences, size_t hea
     p.delta = take(&used, tokens * heads);
     p.logsum = take(&used, tokens * heads);
     p.pulls = take(&used, 2 * together);
+    p.d_table = take(&used, 2 * tokens * kv_heads * relative);
     p.end = used;
     return p;
 }
@@ -91,9 +95,9 @@ static const unit *packed_unit(const kvsi_context *c)
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
     const kvsi_context c = {.precision = l->precision};
-    const plan p =
-        make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences, l->heads,
-                  l->kv_heads, l->head_size, l->shift_params, l->qk_norm, threads);
+    const plan p = make_plan(l->training ? packed_unit(&c) : NULL, l->tokens, l->sequences,
+                             l->heads, l->kv_heads, l->head_size, l->shift_params, l->qk_norm,
+                             l->relative_size, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
@@ -103,7 +107,7 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
     const size_t params = kvsi_shift_params(a);
     const unit *u = a->training ? packed_unit(c) : NULL;
     const plan p = make_plan(u, a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size,
-                             params, a->qk_norm, c->threads);
+                             params, a->qk_norm, a->relative.size, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -123,6 +127,8 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
         .row_sums = (double *)(base + p.row_sums),
         .inverses = base + p.inverses,
         .pulls = base + p.pulls,
+        .relative = a->relative.size,
+        .d_table = (double *)(base + p.d_table),
         .scratch = base + p.scratch,
         .unit = u,
         .k_by_key = (unsigned char *)(base + p.k_by_key),
@@ -135,7 +141,8 @@ work LEVEL(attention_work)(const kvsi_context *c, const kvsi_attention *a)
 scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
 {
     const unit *u = w->unit;
-    float *at = w->scratch + kvsi_thread_index() * scratch_size(u, head_size);
+    const size_t size = scratch_size(u, head_size, w->relative);
+    float *at = w->scratch + kvsi_thread_index() * size;
     scratch s;
 
     s.d_taps = (double *)at;
@@ -150,8 +157,10 @@ scratch LEVEL(attention_scratch)(const work *w, size_t head_size)
     s.sum = s.top + ROWS;
     s.keep = s.sum + ROWS;
     s.cap_slopes = s.keep + KEYS;
-    s.packed = (unsigned char *)(at + scratch_size(u, head_size)) -
-               LEVEL(attention_packed_scratch)(u, head_size);
+    s.terms = s.cap_slopes + KEYS;
+    s.near = s.terms + KEYS;
+    s.d_near = s.near + w->relative * RELATIVE_COLUMNS;
+    s.packed = (unsigned char *)(at + size) - LEVEL(attention_packed_scratch)(u, head_size);
     return s;
 }
 
@@ -316,11 +325,17 @@ static float softmax_row(float *scores, size_t padded, float scale, float *top, 
 static void softmax_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
                          size_t n)
 {
+    const tile_place at = {row, m, key, n};
+    const int relative = h->a->relative.size > 0;
+
+    if (relative)
+        LEVEL(relative_start)(s, h, at);
     for (size_t i = 0; i < m; i++) {
+        const float *terms = relative ? LEVEL(relative_terms)(s, h, at, i) : NULL;
         float *scores = s->scores + i * KEYS, factor;
         float *out = s->out + i * whole_channels(h->head_size);
 
-        finish_scores(scores, NULL, h, row + i, key, n, whole_vectors(n));
+        finish_scores(scores, NULL, terms, h, row + i, key, n, whole_vectors(n));
         factor = softmax_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
         for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
             out[j] *= factor;

@@ -20,7 +20,11 @@
 
 #include <math.h>
 
-enum { ROWS = 96, KEYS = KVSI_SNAPSHOT }; /* rows and keys of a tile of scores */
+enum {
+    ROWS = 96, /* rows and keys of a tile of scores */
+    KEYS = KVSI_SNAPSHOT,
+    RELATIVE_COLUMNS = ROWS + KEYS /* at least the distances in a tile */
+};
 
 /* ---- workspace ---- */
 
@@ -35,6 +39,8 @@ typedef struct work {
     double *row_sums;              /* [heads + kv_heads, tokens]; this and what follows only with
                                       KVSI_QK_NORM_FULL, see attention_full_norm.h */
     float *inverses, *pulls;       /* [2, tokens]: of q, then of k */
+    size_t relative;               /* numbers per head of relative positions */
+    double *d_table;               /* attention_relative.c; tokens * kv_heads * relative */
     float *scratch;                /* of all threads */
     const unit *unit;              /* for packed operands; NULL = vectors of float32 */
     unsigned char *k_by_key, *k_by_channel, *v_by_key, *v_by_channel; /* attention_packed.h */
@@ -53,6 +59,8 @@ typedef struct scratch {
     float *top, *sum;         /* [ROWS] */
     float *keep;              /* [KEYS]: one row's dropout factors */
     float *cap_slopes;        /* [KEYS]: one row's derivatives of capped scores */
+    float *terms;             /* [KEYS]: one row's relative terms */
+    float *near, *d_near;     /* [relative, RELATIVE_COLUMNS] */
     unsigned char *packed;    /* LEVEL(attention_packed_scratch) bytes */
 } scratch;
 
@@ -153,7 +161,7 @@ static inline size_t whole_vectors(size_t n)
 /* The scale, if finish_scores leaves it to the exponential, where it costs nothing. */
 static inline float late_scale(const head_view *h)
 {
-    return h->a->slopes || h->a->score_cap > 0 ? 1.0f : h->a->scale;
+    return h->a->slopes || h->a->relative.size > 0 || h->a->score_cap > 0 ? 1.0f : h->a->scale;
 }
 
 /* Products become capped scores, and slopes[padded], unless it is NULL, their derivatives by what
@@ -172,10 +180,10 @@ static inline void cap_scores(float *scores, float *slopes, const kvsi_attention
 }
 
 /* Turns row r's products with n keys from `key` on into scores, except for late_scale: caps them,
- * subtracts slope * distance, sets masked keys and the padding to -infinity.  `cap_slopes` is for
- * cap_scores, if there is a cap. */
-static inline void finish_scores(float *scores, float *cap_slopes, const head_view *h, size_t r,
-                                 size_t key, size_t n, size_t padded)
+ * subtracts slope * distance or adds the relative terms, unless NULL, and sets masked keys and the
+ * padding to -infinity.  `cap_slopes` is for cap_scores, if there is a cap. */
+static inline void finish_scores(float *scores, float *cap_slopes, const float *terms,
+                                 const head_view *h, size_t r, size_t key, size_t n, size_t padded)
 {
     const size_t first = first_key(h, r), next = last_key(h, r) + 1;
     const size_t from = first <= key ? 0 : first - key < n ? first - key : n;
@@ -189,6 +197,12 @@ static inline void finish_scores(float *scores, float *cap_slopes, const head_vi
         const float distance = (float)last_key(h, r) - (float)key;
         for (size_t j = 0; j < padded; j++)
             scores[j] = scores[j] * scale - slope * (distance - (float)j);
+    }
+    if (terms) {
+        const float scale = h->a->score_cap > 0 ? 1.0f : h->a->scale;
+
+        for (size_t j = 0; j < padded; j += VEC)
+            vec_store(scores + j, vec_load(scores + j) * scale + vec_load(terms + j));
     }
     for (size_t j = 0; j < from; j++)
         scores[j] = -INFINITY;

@@ -2,6 +2,7 @@
  * Work is split into KV heads of sequences. */
 #include "kernels/cpu/attention_full_norm.h"
 #include "kernels/cpu/attention_packed.h"
+#include "kernels/cpu/attention_relative.h"
 #include "kernels/cpu/tile.h"
 #include "parallel/threads.h"
 
@@ -41,19 +42,34 @@ void LEVEL(attention_probabilities)(const work *w, const scratch *s, const head_
                                     size_t m, size_t key, size_t n)
 {
     const size_t padded = whole_vectors(n), first = h->q_at / h->head_size + row;
+    const tile_place at = {row, m, key, n};
+    const int relative = h->a->relative.size > 0;
 
+    if (relative) {
+        LEVEL(relative_start)(s, h, at);
+        memset(s->d_near, 0, w->relative * RELATIVE_COLUMNS * sizeof *s->d_near);
+    }
     for (size_t i = 0; i < m; i++) {
+        const float *terms = relative ? LEVEL(relative_terms)(s, h, at, i) : NULL;
         float *keep = h->a->dropout.rate > 0 ? s->keep : NULL;
 
         if (keep)
             keep_factors(keep, h, row + i, key, n);
-        finish_scores(s->scores + i * KEYS, s->cap_slopes, h, row + i, key, n, padded);
+        finish_scores(s->scores + i * KEYS, s->cap_slopes, terms, h, row + i, key, n, padded);
         probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, late_scale(h),
-                        h->a->scale, w->logsum[first + i], w->delta[first + i]);
+                        relative ? 1.0f : h->a->scale, w->logsum[first + i], w->delta[first + i]);
+        if (relative) {
+            LEVEL(relative_row_backward)(s, h, at, i, s->d_scores + i * KEYS);
+            for (size_t j = 0; j < padded; j += VEC)
+                vec_store(s->d_scores + i * KEYS + j,
+                          vec_load(s->d_scores + i * KEYS + j) * h->a->scale);
+        }
         for (size_t j = 0; h->a->score_cap > 0 && j < padded; j += VEC)
             vec_store(s->d_scores + i * KEYS + j,
                       vec_load(s->d_scores + i * KEYS + j) * vec_load(s->cap_slopes + j));
     }
+    if (relative)
+        LEVEL(relative_finish)(w, s, h, at);
 }
 
 /* Adds one tile's contribution to d_q, d_k, d_v.  Keys and values are already transposed. */
@@ -80,6 +96,8 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     const scratch s = LEVEL(attention_scratch)(w, a->head_size);
     const size_t d = a->head_size, k_at = k_offset(a, span, kv_head);
 
+    if (a->relative.size > 0)
+        LEVEL(relative_clear)(w, &h);
     if (h.unit) {
         const unsigned state = h.unit->enter();
 
@@ -206,4 +224,6 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
     reduce_params(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
     reduce_gains(&w, a, kvsi_target_q(a), 0);
     reduce_gains(&w, a, kvsi_target_k(a), a->heads);
+    if (a->relative.size > 0)
+        LEVEL(relative_reduce)(&w, a);
 }

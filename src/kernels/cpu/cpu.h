@@ -32,6 +32,7 @@ static inline size_t piece_end(pieces p, size_t i, size_t n)
 
 /* Workspace of each operation, in bytes. */
 size_t LEVEL(norm_workspace)(const kvsi_limits *limits);
+size_t LEVEL(filter_workspace)(const kvsi_limits *limits);
 size_t LEVEL(attention_workspace)(const kvsi_limits *limits, int threads);
 size_t LEVEL(head_workspace)(const kvsi_limits *limits);
 

@@ -13,8 +13,8 @@ static size_t workspace_bytes(const kvsi_limits *limits, int threads)
     enum { ALIGNMENT = 64 };
     const size_t head = LEVEL(head_workspace)(limits) + LEVEL(gemm_workspace)(threads);
 
-    const size_t most = larger(
-        head, larger(LEVEL(norm_workspace)(limits), LEVEL(attention_workspace)(limits, threads)));
+    const size_t rows = larger(LEVEL(norm_workspace)(limits), LEVEL(filter_workspace)(limits));
+    const size_t most = larger(head, larger(rows, LEVEL(attention_workspace)(limits, threads)));
 
     return (most + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; /* so that the end is aligned too */
 }

@@ -18,9 +18,7 @@ shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target
                                         const float *taps)
 {
     const kvsi_target t = target_of(a, target);
-    const float *tail = target == KVS_SHIFT_Q   ? span->tail_q
-                        : target == KVS_SHIFT_K ? span->tail_k
-                                                : span->tail_v;
+    const float *tail = span->tails[t.tail];
     const size_t width = kvsi_qkv_width(a), column = head * a->head_size;
     const int rotates = target != KVS_SHIFT_V && a->rotary > 0;
     const int gated = t.shift->window > 0 && kvsi_form_get(t.shift->form)->gated;
@@ -42,6 +40,7 @@ shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target
         .eps = a->norm_eps,
         .rotations = rotates ? a->rotations + span->past * a->rotary : NULL,
         .rotary = rotates ? a->rotary : 0,
+        .growth = target == KVS_SHIFT_Q && a->growth ? a->growth + span->past : NULL,
     };
 }
 
@@ -138,6 +137,21 @@ static void rotate(float *row, const float *rotation, size_t rotary, float turn)
         low[i] = x * cosine[i] - y * s;
         high[i] = y * cosine[i] + x * s;
     }
+}
+
+static void grow(float *row, const shift_rotation *m, size_t t)
+{
+    for (size_t i = 0; i < m->head_size; i++)
+        row[i] *= m->growth[t];
+}
+
+/* The adjoint of rotation and growth: row t, in place. */
+static void turn_back(float *row, const shift_rotation *m, size_t t)
+{
+    if (m->growth)
+        grow(row, m, t);
+    if (m->rotary > 0)
+        rotate(row, m->rotations + t * m->rotary, m->rotary, -1.0f);
 }
 
 /* out = a * x + b * y with one a and b per token; x NULL = 0 */
@@ -283,7 +297,7 @@ INLINE vec_pair pair_rotate(vec_pair x, channels at, const shift_rotation *m, si
 /* Whether the head consists of whole pairs. */
 static int is_paired(const shift_rotation *m)
 {
-    return m->window <= 1 && !m->gates && !m->gain && m->rotary % (2 * VEC) == 0 &&
+    return m->window <= 1 && !m->gates && !m->gain && !m->growth && m->rotary % (2 * VEC) == 0 &&
            m->head_size % (2 * VEC) == 0;
 }
 
@@ -337,6 +351,8 @@ void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
             normalise_row(out + t * stride, m, t);
         if (m->rotary > 0)
             rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
+        if (m->growth)
+            grow(out + t * stride, m, t);
     }
 }
 
@@ -484,8 +500,7 @@ void LEVEL(row_pulls)(double *sums, float *rows, const float *d_shifted, size_t 
 
     for (size_t t = 0; t < m->len; t++) {
         memcpy(u, d_shifted + t * stride, m->head_size * sizeof *u);
-        if (m->rotary > 0)
-            rotate(u, m->rotations + t * m->rotary, m->rotary, -1.0f);
+        turn_back(u, m, t);
         shift_row(rows, m, t);
         sums[t] = (double)pull_of(u, rows, 0.0f, m);
     }
@@ -535,8 +550,8 @@ void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, flo
         return;
     }
     memset(sums, 0, taps * sizeof *sums);
-    for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
-        rotate(d_shifted + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
+    for (size_t t = 0; (m->rotary > 0 || m->growth) && t < m->len; t++)
+        turn_back(d_shifted + t * stride, m, t);
     if (m->gain)
         norm_backward(d_shifted, stride, m, norm);
     for (size_t t = 0; t < m->len; t++) {

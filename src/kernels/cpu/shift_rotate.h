@@ -1,7 +1,8 @@
 /* kernels/cpu/shift_rotate.h - shift and rotation of one head of one sequence, and their adjoints.
  *
- *     forward    x^_t = rotate(norm(sum_j taps[j] * x_{t-window+j}), position t)
- *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = d_x^ rotated back, through the norm
+ *     forward    x^_t = growth_t rotate(norm(sum_j taps[j] * x_{t-window+j}), position t)
+ *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},
+ *                u = growth d_x^ rotated back, through the norm
  *                d_taps[j] = sum_t u_t * x_{t-window+j}
  *
  * per channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t.  If there is a gain,
@@ -33,6 +34,7 @@ typedef struct shift_rotation {
     const float *inverses, *pulls;
     const float *rotations; /* from the first row's position on */
     size_t rotary;          /* channels that rotate */
+    const float *growth;    /* factors of the rotated rows, from the first on; NULL = 1 */
 } shift_rotation;
 
 /* Describes one head of q, k or v of one sequence; `taps` are the head's, from make_taps. */

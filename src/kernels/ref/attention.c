@@ -1,8 +1,10 @@
 /* Reference attention: the definition, row by row.
  *
- *     x^_t = rotate(norm(shift(x)_t), t)  for q and k,  shift only for v
+ *     x^_t = rotate(norm(shift(x)_t), t)  for q and k,  shift only for v;  q^_t *= growth_t
  *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
- *     score_ts = cap(q^_t . k^_s * scale) - slope * (t - s),  over the keys s visible to t
+ *     score_ts = cap(q^_t . k^_s * scale) - slope * (t - s) + near_t(t - s),  over the keys s
+ *                visible to t
+ *     near_t(x) = growth_t sum_c r_t[c] table[c][x], 0 from x = extent on
  *     cap(x) = score_cap * tanh(x / score_cap), or x
  *
  * In training with precision BF16 the operands of the products are rounded to bfloat16: q^, k^ and
@@ -178,6 +180,12 @@ static double gain_at(kvsi_target target, const kvsi_attention *a, size_t head, 
     return (double)a->gain_offset + (double)target.gain[head * target.gain_stride + i];
 }
 
+/* The factor of q^ and of the relative terms of a row. */
+static real growth_at(const kvsi_attention *a, size_t position)
+{
+    return a->growth ? a->growth[position] : 1;
+}
+
 /* Row t of one head, shifted, normalised if the target has a gain, and, if `rotary`, rotated; an
  * operand. */
 static void finished_row(real *out, const work *w, kvsi_target target, const real *tail,
@@ -193,6 +201,8 @@ static void finished_row(real *out, const work *w, kvsi_target target, const rea
     }
     if (rotary > 0)
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
+    for (size_t i = 0; target.tail == KVSI_TAIL_Q && i < a->head_size; i++)
+        out[i] *= growth_at(a, span->past + t);
     for (size_t i = 0; i < a->head_size; i++)
         out[i] = (real)kvsi_ref_operand(&w->c, (double)out[i]);
 }
@@ -220,8 +230,10 @@ static void shift_rotate_keys(const work *w, const real *qkv, const kvsi_span *s
     real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
     for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
-        finished_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
-        finished_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
+        finished_row(new_k, w, kvsi_target_k(a), span->tails[KVSI_TAIL_K], qkv, span, t, head, a,
+                     a->rotary);
+        finished_row(new_v, w, kvsi_target_v(a), span->tails[KVSI_TAIL_V], qkv, span, t, head, a,
+                     0);
         keep_row(k, new_k, span, t, d);
         keep_row(v, new_v, span, t, d);
     }
@@ -235,7 +247,8 @@ static void shift_rotate_all(const work *w, const real *qkv, const kvsi_attentio
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
                 finished_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
-                             kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
+                             kvsi_target_q(a), span->tails[KVSI_TAIL_Q], qkv, span, t, h, a,
+                             a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++)
             shift_rotate_keys(w, qkv, span, h, a);
     }
@@ -305,11 +318,47 @@ static double cap_slope(const kvsi_attention *a, double x)
     return 1 - t * t;
 }
 
+/* The index of a query row's numbers r, and the number of them that have a term at key s. */
+static size_t relative_row(const query *q)
+{
+    return (q->row * q->a->heads + q->head) * q->a->relative.size;
+}
+
+static size_t relative_numbers(const query *q, size_t s)
+{
+    return q->last - s < q->a->relative.extent ? q->a->relative.size : 0;
+}
+
+static double near(const query *q, size_t s)
+{
+    const kvsi_relative *r = &q->a->relative;
+    double sum = 0;
+
+    for (size_t c = 0; c < relative_numbers(q, s); c++)
+        sum +=
+            (double)r->rows[relative_row(q) + c] * (double)r->table[c * r->extent + (q->last - s)];
+    return (double)growth_at(q->a, q->last) * sum;
+}
+
+/* Adds the gradients of r and of the table to those of the other scores. */
+static void near_backward(const query *q, size_t s, double d_score)
+{
+    const kvsi_relative *r = &q->a->relative;
+    const double d_sum = (double)growth_at(q->a, q->last) * d_score;
+
+    for (size_t c = 0; c < relative_numbers(q, s); c++) {
+        const size_t at = c * r->extent + (q->last - s), row = relative_row(q) + c;
+
+        r->d_rows[row] += (real)(d_sum * (double)r->table[at]);
+        r->d_table[at] += (real)(d_sum * (double)r->rows[row]);
+    }
+}
+
 static double score(const query *q, kept_rows k, size_t s)
 {
     const double slope = q->a->slopes ? (double)q->a->slopes[q->head] : 0;
 
-    return capped(q->a, scaled_product(q, k, s)) - slope * (double)(q->last - s);
+    return capped(q->a, scaled_product(q, k, s)) - slope * (double)(q->last - s) + near(q, s);
 }
 
 /* Returns log(sum(exp(scores))). */
@@ -377,7 +426,9 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
 
         for (size_t i = 0; i < d; i++)
             d_weight += kvsi_ref_operand(&w->c, (double)d_out[i]) * (double)w->v[at + i];
-        d_score = p * (keep * d_weight - delta) * cap_slope(q->a, scaled_product(q, k, s));
+        d_score = p * (keep * d_weight - delta);
+        near_backward(q, s, d_score);
+        d_score *= cap_slope(q->a, scaled_product(q, k, s));
         d_score = kvsi_ref_operand(&w->c, d_score * (double)q->a->scale);
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
@@ -510,10 +561,15 @@ static void shift_head_backward(real *d_qkv, const side *x, size_t head)
         shift->gradient[head * params + i] += (real)w->d_params[i];
 }
 
-/* All heads; d_x^ loses its rotation and norm here. */
+/* All heads; d_x^ loses its growth, rotation and norm here. */
 static void side_backward(real *d_qkv, const side *x, size_t rotary)
 {
+    const size_t d = x->target.tail == KVSI_TAIL_Q ? x->a->head_size : 0;
+
     for (size_t t = 0; t < x->span->len; t++) {
+        for (size_t h = 0; h < x->target.heads; h++)
+            for (size_t i = 0; i < d; i++)
+                d_row(x, h, t)[i] *= growth_at(x->a, t);
         for (size_t h = 0; rotary > 0 && h < x->target.heads; h++)
             kvsi_ref_rotate_row(d_row(x, h, t), x->a->rotations + t * rotary, rotary, -1);
         if (x->target.gain)
@@ -531,6 +587,8 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
 
     shift_rotate_all(&w, qkv, a);
     memset(w.d_q, 0, a->tokens * kvsi_qkv_width(a) * sizeof *w.d_q);
+    for (size_t i = 0; i < a->tokens * a->heads * a->relative.size; i++)
+        a->relative.d_rows[i] = 0;
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
         const size_t start = span->start * a->kv_heads * d;

@@ -1,7 +1,7 @@
 /* The angular frequencies of rotary positions.  Pair i of `rotary` channels turns by
  * f_i = base^(-2i/rotary) per position; for contexts beyond those of the first training these are
  * changed in one of several ways. */
-#include "model/rotations.h"
+#include "config/rotations.h"
 
 #include <math.h>
 
@@ -65,7 +65,7 @@ static void yarn(double *f, const kvsi_rope_config *r, double base, size_t rotar
     }
 }
 
-static double vector_scale(const kvsi_rope_config *r)
+double kvsi_rope_vector_scale(const kvsi_rope_config *r)
 {
     if (r->scaling != KVSI_ROPE_YARN && r->scaling != KVSI_ROPE_LONGROPE)
         return 1;
@@ -100,7 +100,7 @@ double kvsi_rope_frequencies(double *f, const kvs_model_config *c, size_t rotary
     }
     if (scaling == KVSI_ROPE_YARN)
         yarn(f, &r, base, rotary);
-    return scaling == KVSI_ROPE_PLAIN ? 1 : vector_scale(&r);
+    return scaling == KVSI_ROPE_PLAIN ? 1 : kvsi_rope_vector_scale(&r);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

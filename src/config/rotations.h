@@ -1,6 +1,6 @@
-/* model/rotations.h - the angles of rotary positions, also scaled ones. */
-#ifndef KVSI_MODEL_ROTATIONS_H
-#define KVSI_MODEL_ROTATIONS_H
+/* config/rotations.h - the angles of rotary positions, also scaled ones. */
+#ifndef KVSI_CONFIG_ROTATIONS_H
+#define KVSI_CONFIG_ROTATIONS_H
 
 #include "config/config.h"
 
@@ -12,6 +12,9 @@ kvsi_rope_scaling kvsi_rope_scaling_of(const kvs_model_config *config, int slide
  * and sines. */
 double kvsi_rope_frequencies(double *frequency, const kvs_model_config *config, size_t rotary,
                              int slides);
+
+/* That factor. */
+double kvsi_rope_vector_scale(const kvsi_rope_config *rope);
 
 /* Checks the settings of the scaling; heads have `rotary` rotating channels. */
 kvs_status kvsi_rope_check(const kvs_model_config *config, size_t rotary, kvs_err *err);
