@@ -25,11 +25,12 @@ list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 
-# Beyond POSIX: which cores a process may use, which file a function was loaded from, and the request
+# Beyond POSIX: which cores a process may use (the test includes pool.c), which file a function was loaded from, and the request
 # for AMX tiles.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
     ${PROJECT_SOURCE_DIR}/src/kernels/cpu_features.c ${PROJECT_SOURCE_DIR}/src/kernels/amx.c
-    ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
+    ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c ${PROJECT_SOURCE_DIR}/src/parallel/pool/pool.c
+    ${PROJECT_SOURCE_DIR}/tests/parallel/test_pool.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
 
 # ---- data of kvs_build() -------------------------------------------------------------------------
 

@@ -98,6 +98,11 @@ typedef struct kvs_build_info {
 
 /** Returns the version and build of the library that is running; never NULL. */
 KVS_API const kvs_build_info *kvs_build(void);
+/** Returns a hash of all declarations of kvshift.h and kvshift_files.h, and of the sizes and
+ * offsets of their structs as the library was compiled.  Bindings for other languages that were
+ * made from these headers compare it when they load the library; python/kvshift/_library.py is an
+ * example. */
+KVS_API uint64_t kvs_layout_hash(void);
 
 /* ---- runtime --------------------------------------------------------------------------------- */
 

@@ -33,6 +33,14 @@ static void test_build(void **state)
     assert_non_null(build->openmp);
 }
 
+/* script/bindings --check compares what is hashed; this is only the call. */
+static void test_layout(void **state)
+{
+    (void)state;
+    assert_true(kvs_layout_hash() != 0);
+    assert_true(kvs_layout_hash() == kvs_layout_hash());
+}
+
 /* abidiff does not compare enums without a name, and reports changes of a named enum only if a
  * function uses its type. */
 static void test_constants(void **state)
@@ -66,6 +74,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_build),
+        cmocka_unit_test(test_layout),
         cmocka_unit_test(test_constants),
     };
 
