@@ -11,7 +11,7 @@
 typedef struct kvsi_convert_request {
     const char *in; /* NULL: random weights for how.config */
     const char *out;
-    const char *adapter; /* PEFT's folder, whose adapters are merged into `in`; NULL = none */
+    const char *adapter;     /* PEFT's folder, whose adapters are merged into `in`; NULL = none */
     kvs_convert_options how; /* `size` is not used */
 } kvsi_convert_request;
 

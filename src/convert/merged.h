@@ -17,8 +17,8 @@ typedef struct kvsi_merged {
     double scale;
     size_t count;
     kvsi_merged_tensor *tensors; /* [count], as in the layout; NULL = there are no adapters */
-    char *path;                 /* of the file with the adapters, if it is PEFT's */
-    kvsi_safetensors *file;     /* that file */
+    char *path;                  /* of the file with the adapters, if it is PEFT's */
+    kvsi_safetensors *file;      /* that file */
 } kvsi_merged;
 
 /* Whether a path is a folder with PEFT's files and without a model. */
@@ -27,8 +27,8 @@ int kvsi_is_adapter(const char *path);
 kvs_status kvsi_adapter_base(char **out, const char *adapter, kvs_err *err);
 
 /* The adapters of an open model for a layout without them. */
-kvs_status kvsi_merge_own(kvsi_merged *merge, const kvsi_weights *weights, const kvsi_layout *layout,
-                          kvs_err *err);
+kvs_status kvsi_merge_own(kvsi_merged *merge, const kvsi_weights *weights,
+                          const kvsi_layout *layout, kvs_err *err);
 /* Those of PEFT's folder, each of which must have its place in the layout. */
 kvs_status kvsi_merge_open(kvsi_merged *merge, const char *adapter, const kvsi_layout *layout,
                            kvs_err *err);

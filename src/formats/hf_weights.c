@@ -110,8 +110,8 @@ static kvs_status add_named(kvsi_weights *w, const kvsi_file_tensor *tensor, con
 }
 
 /* Gives the view our shape instead of [channels, 1, taps]. */
-static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w,
-                              kvsi_file_shape shape, const char *file, kvs_err *err)
+static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w, kvsi_file_shape shape,
+                              const char *file, kvs_err *err)
 {
     size_t channels, taps, heads, layer = 0;
 
