@@ -170,6 +170,16 @@ class kvs_load_options(Structure):
     ]
 
 
+class kvs_adapter_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_size_t),
+        ("alpha", c_double),
+        ("on", c_char_p),
+        ("seed", c_uint64),
+    ]
+
+
 class kvs_activation(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -372,6 +382,9 @@ class kvs_convert_options(Structure):
         ("progress", CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)),
         ("notice", CFUNCTYPE(None, c_void_p, c_char_p)),
         ("user", c_void_p),
+        ("shift", POINTER(kvs_model_config)),
+        ("merge", c_int),
+        ("base", c_char_p),
     ]
 
 
@@ -544,10 +557,10 @@ class kvs_train_result(Structure):
     ]
 
 
-DECLARATIONS = 0xe104d0a0c7de7a19
+DECLARATIONS = 0x6a5191a5d9f4e33d
 
-STRUCTS = (kvs_err, kvs_build_info, kvs_runtime_options, kvs_setting, kvs_load_options, kvs_activation,
-           kvs_session_options, kvs_runner_options, kvs_feed, kvs_sampling, kvs_generated,
+STRUCTS = (kvs_err, kvs_build_info, kvs_runtime_options, kvs_setting, kvs_load_options, kvs_adapter_options,
+           kvs_activation, kvs_session_options, kvs_runner_options, kvs_feed, kvs_sampling, kvs_generated,
            kvs_generate_options, kvs_batch, kvs_data_source, kvs_shift_mean, kvs_step_record,
            kvs_length_bucket, kvs_evaluation, kvs_tokenizer_training, kvs_model_info, kvs_model_check_result,
            kvs_convert_options, kvs_chat_options, kvs_corpus_progress, kvs_corpus_build_options,
@@ -627,6 +640,9 @@ FUNCTIONS = {
         POINTER(kvs_load_options), POINTER(kvs_err)]),
     "kvs_model_retrofit": (c_int, [POINTER(POINTER(kvs_model)), POINTER(kvs_runtime), POINTER(kvs_model),
         POINTER(kvs_model_config), POINTER(kvs_err)]),
+    "kvs_adapter_options_init": (None, [POINTER(kvs_adapter_options), c_size_t]),
+    "kvs_model_adapt": (c_int, [POINTER(POINTER(kvs_model)), POINTER(kvs_runtime), POINTER(kvs_model),
+        POINTER(kvs_adapter_options), POINTER(kvs_err)]),
     "kvs_model_save": (c_int, [POINTER(kvs_model), c_char_p, POINTER(kvs_err)]),
     "kvs_model_free": (None, [POINTER(kvs_model)]),
     "kvs_model_get_config": (POINTER(kvs_model_config), [POINTER(kvs_model)]),

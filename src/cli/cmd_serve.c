@@ -91,7 +91,7 @@ static const kvsi_setting rows[] = {
     {.name = "compare", .kind = KVSI_SETTING_TEXT, .offset = FIELD(compare), .group = "Page",
      .placeholder = "MODEL", .help = "a second model, which the page shows beside the first"},
     {.name = "runs", .kind = KVSI_SETTING_TEXT, .offset = FIELD(runs), .group = "Page",
-     .placeholder = "DIR", .help = "a run folder, or a folder of them, whose curves the page shows"},
+     .placeholder = "DIR", .help = "a run folder, or a folder of them, with curves for the page"},
     KVSI_SPEED_ROWS(settings),
 };
 /* clang-format on */

@@ -19,8 +19,8 @@ typedef enum kvsi_window_rule {
 
 enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
 
-/* The shape of a tensor in a family's files.  Taps may be stored as [channels, 1, taps], the weights
- * of a convolution. */
+/* The shape of a tensor in a family's files.  Taps may be stored as [channels, 1, taps], the
+ * weights of a convolution. */
 typedef enum kvsi_file_shape {
     KVSI_SHAPE_SAME,
     KVSI_SHAPE_FILTER, /* ours: [channels, taps] */
@@ -74,8 +74,8 @@ const kvsi_family *kvsi_family_find(const char *type);
 const kvsi_family *kvsi_family_own(kvsi_body body);
 /* Sets the settings of all its models. */
 kvs_status kvsi_family_set(const kvsi_family *family, kvs_model_config *config, kvs_err *err);
-/* Our name of a tensor of the family's files, or theirs of one of ours, and its shape there.  Return
- * 0 if the name does not fit. */
+/* Our name of a tensor of the family's files, or theirs of one of ours, and its shape there.
+ * Return 0 if the name does not fit. */
 int kvsi_family_our_name(char *out, size_t size, kvsi_file_shape *shape, const kvsi_family *family,
                          const char *theirs);
 int kvsi_family_their_name(char *out, size_t size, kvsi_file_shape *shape,

@@ -180,8 +180,8 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
 }
 
 /* Low-rank adapters are no setting; they have an object of their own in ours.  For a model of a
- * family it also has the family's config.json, so that the model without the adapters can be written
- * as that family again. */
+ * family it also has the family's config.json, so that the model without the adapters can be
+ * written as that family again. */
 static const char LORA_KEY[] = "lora", LORA_MODEL_KEY[] = "model";
 
 static int set_lora(json_t *object, const kvs_model_config *config)

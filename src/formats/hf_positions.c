@@ -532,7 +532,7 @@ static int write_windows(json_t *object, const kvs_model_config *config, const k
     return failed | json_object_set_new(object, "layer_types", list);
 }
 
-/* ---- scores that grow -------------------------------------------------------------------------- */
+/* ---- scores that grow ------------------------------------------------------------------------ */
 
 static const char GROWTH[] = "log_scaling_alpha", GROWTH_START[] = "log_scaling_n_floor";
 
@@ -576,7 +576,7 @@ static int write_growth(json_t *object, const kvs_model_config *config)
 kvs_status kvsi_hf_positions_read(kvs_model_config *config, const json_t *object,
                                   const kvsi_family *family, const char *what, kvs_err *err)
 {
-    if (config->positions != KVSI_POSITIONS_ROPE)
+    if (config->body != KVSI_BODY_LLAMA)
         return KVS_OK;
     if (config->positions == KVSI_POSITIONS_ROPE)
         TRY(read_rope(config, object, family, what, err));
@@ -598,11 +598,10 @@ int kvsi_hf_positions_write(json_t *object, const kvs_model_config *config,
 {
     int failed = 0;
 
-    if (config->positions != KVSI_POSITIONS_ROPE)
+    if (config->body != KVSI_BODY_LLAMA)
         return 0;
-    failed |= write_rope(object, config);
-    if (config->positions != KVSI_POSITIONS_ROPE)
-        json_object_del(object, "rope_scaling");
+    if (config->positions == KVSI_POSITIONS_ROPE)
+        failed |= write_rope(object, config);
     if (family->grows_scores)
         failed |= write_growth(object, config);
     if (family->skips_rope)

@@ -139,7 +139,7 @@ static kvs_status unfold_taps(kvsi_file_tensor *view, const kvsi_weights *w, kvs
     return KVS_OK;
 }
 
-/* The rows of tokens beyond the vocabulary, which some families have and never use, are left out. */
+/* Rows of tokens beyond the vocabulary, which some families have and never use, are left out. */
 static int is_padded(const kvsi_family *family, const kvsi_file_tensor *tensor, size_t vocab)
 {
     return family && family->pads_vocabulary && tensor->rank == 2 && tensor->shape[0] > vocab &&

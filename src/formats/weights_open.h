@@ -68,14 +68,14 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
  * of them must lie in the file. */
 kvs_status kvsi_weights_add_runs(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                                  size_t runs, size_t run_step, const char *file, kvs_err *err);
-/* Adds the tensors whose rows are those of `tensor`, which has our name but for its end, packed->name.
- * If they are interleaved, rows of rotary pairs are adjacent. */
+/* Adds the tensors whose rows are those of `tensor`, which has our name but for its end,
+ * packed->name.  If they are interleaved, rows of rotary pairs are adjacent. */
 kvs_status kvsi_weights_add_packed(kvsi_weights *w, const kvsi_file_tensor *tensor,
                                    const kvsi_packed_rows *packed, int interleaved,
                                    const char *file, kvs_err *err);
 
-/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in one
- * of `layers` layers. */
+/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in
+ * one of `layers` layers. */
 const char *kvsi_layer_part(size_t *layer, const char *name, size_t layers);
 
 /* The file in a folder that lists the tensors, in fresh memory (kvsi_free); NULL if the folder has

@@ -2,9 +2,9 @@
  *
  * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and the tails: the last
  * `window` RAW rows of each shifted target, and of each output that is filtered.  Raw, because the
- * shift of the next token needs them and they cannot be recovered from shifted rows.  A snapshot of the tail is kept every
- * KVSI_SNAPSHOT tokens: a rewind restores the snapshot before the new length and feeds the few
- * tokens after it again.  The state belongs to a sequence, not to the model.
+ * shift of the next token needs them and they cannot be recovered from shifted rows.  A snapshot of
+ * the tail is kept every KVSI_SNAPSHOT tokens: a rewind restores the snapshot before the new length
+ * and feeds the few tokens after it again.  The state belongs to a sequence, not to the model.
  *
  * A layer with a sliding window keeps only the rows that it, or a rewind, may still need:
  *

@@ -1,9 +1,10 @@
 /* serve/engine.h - one thread that runs the model for all requests.
  *
- * A job is one request: its prompts, and choices, the texts to generate (`n` for each prompt).  Each
- * of a fixed number of slots runs one choice.  A pass feeds one token of every text that is being
- * generated and, within a slice of time, tokens of prompts (serve/schedule.h).  Free slots go to the
- * job with the fewest of them, so that a request with many prompts does not keep others waiting.
+ * A job is one request: its prompts, and choices, the texts to generate (`n` for each prompt).
+ * Each of a fixed number of slots runs one choice.  A pass feeds one token of every text that is
+ * being generated and, within a slice of time, tokens of prompts (serve/schedule.h).  Free slots go
+ * to the job with the fewest of them, so that a request with many prompts does not keep others
+ * waiting.
  *
  * The model must be of a runtime in exact mode.  A choice then has the same bits alone, beside any
  * others, and after a copied prefix (serve/prefixes.h). */

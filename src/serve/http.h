@@ -39,7 +39,7 @@ unsigned kvsi_http_port(const kvsi_http *http);
 void kvsi_http_close(kvsi_http *http);
 /* Whether no exchange waits for an answer, and none is being sent. */
 int kvsi_http_is_idle(kvsi_http *http);
-/* Ends all connections.  Exchanges remain until their references are released.  NULL does nothing. */
+/* Ends all connections.  Exchanges remain until they are released.  NULL does nothing. */
 void kvsi_http_free(kvsi_http *http);
 
 /* ---- the request ---- */

@@ -1,10 +1,10 @@
-/* serve/lens.h - what the page asks about a model: its taps, attention, log-probabilities under other
- * taps, its checkpoints, and the logs of trainings.
+/* serve/lens.h - what the page asks about a model: its taps, attention, log-probabilities under
+ * other taps, its checkpoints, and the logs of trainings.
  *
- * A request is a JSON object; lens_routes.c has the table of requests.  A thread of its own computes
- * one answer after the other, with passes of its own, so that the page does not hold up the streams
- * of other clients.  Requests whose client is gone are dropped: of many requests while a slider
- * moves, only the newest is computed. */
+ * A request is a JSON object; lens_routes.c has the table of requests.  A thread of its own
+ * computes one answer after the other, with passes of its own, so that the page does not hold up
+ * the streams of other clients.  Requests whose client is gone are dropped: of many requests while
+ * a slider moves, only the newest is computed. */
 #ifndef KVSI_SERVE_LENS_H
 #define KVSI_SERVE_LENS_H
 

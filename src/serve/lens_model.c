@@ -97,7 +97,7 @@ static kvs_status add_kinds(json_t *shift, const kvs_model *model, kvs_err *err)
     return KVS_OK;
 }
 
-/* The shift of a model: {"form", "window", "gates", "k": [layer][head][taps], "v", "q", "kinds"}. */
+/* A model's shift: {"form", "window", "gates", "k": [layer][head][taps], "v", "q", "kinds"}. */
 static kvs_status describe_shift(json_t **out, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);

@@ -1,4 +1,4 @@
-/* serve/lens_routes.h - the requests of the page, apart from the thread that computes the answers. */
+/* serve/lens_routes.h - the requests of the page, without the thread that computes the answers. */
 #ifndef KVSI_SERVE_LENS_ROUTES_H
 #define KVSI_SERVE_LENS_ROUTES_H
 
@@ -42,8 +42,8 @@ kvs_status kvsi_lens_get_model(const kvsi_lens_model **out, const kvsi_lens_call
 /* A whole number from 0 to `most`; unchanged if it is missing. */
 kvs_status kvsi_lens_get_count(size_t *out, const kvsi_lens_call *call, const char *key,
                                size_t most, kvs_err *err);
-/* The field "ids": 1 to `most` tokens of the model, no more than its context.  The caller frees *ids
- * with kvsi_free. */
+/* The field "ids": 1 to `most` tokens of the model, no more than its context.  The caller frees
+ * *ids with kvsi_free. */
 kvs_status kvsi_lens_get_ids(int32_t **ids, size_t *count, const kvsi_lens_call *call,
                              const kvs_model *model, size_t most, kvs_err *err);
 /* Writes a value, which it releases, as the answer. */

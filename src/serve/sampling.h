@@ -11,8 +11,8 @@
 
 typedef struct kvsi_chooser kvsi_chooser;
 
-/* Creates a chooser among `count` ids.  The request is borrowed; `sample` is added to its seed.  The
- * prompt counts for the repetition penalty. */
+/* Creates a chooser among `count` ids.  The request is borrowed; `sample` is added to its seed.
+ * The prompt counts for the repetition penalty. */
 kvs_status kvsi_chooser_create(kvsi_chooser **out, const kvsi_request *request, size_t sample,
                                size_t count, const int32_t *prompt, size_t prompt_count,
                                kvs_err *err);

@@ -1,7 +1,7 @@
 /* serve/server.h - the server: routes, and what becomes of a request.
  *
- * Threads: that of HTTP checks who asks and collects requests; workers parse them, make ids of text,
- * and write whole answers; the engine runs the model and sends the parts of streamed answers. */
+ * Threads: that of HTTP checks who asks and collects requests; workers parse them, make ids of
+ * text, and write whole answers; the engine runs the model and sends the parts of streams. */
 #ifndef KVSI_SERVE_SERVER_H
 #define KVSI_SERVE_SERVER_H
 

@@ -213,7 +213,7 @@ static void test_tokens(void **state)
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */
 
-/* Log-probabilities of a session with these taps for the keys of layer 1, head 2; NULL = its own. */
+/* Log-probabilities of a session with these taps for keys of layer 1, head 2; NULL = its own. */
 static void expect_run(const char *body, const int32_t *ids, size_t count, const double *taps)
 {
     json_t *found = ask("/lens/run", body);

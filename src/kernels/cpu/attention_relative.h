@@ -20,8 +20,8 @@ void LEVEL(relative_start)(const scratch *s, const head_view *h, tile_place at);
 /* Returns the terms of row i of the tile, padded to whole vectors, in scratch memory. */
 const float *LEVEL(relative_terms)(const scratch *s, const head_view *h, tile_place at, size_t i);
 
-/* Backward, for the same tile, with s->d_near 0 at its start: the gradient of the scores of each row,
- * whose padding becomes 0, and after all rows relative_finish, which adds to the table's
+/* Backward, for the same tile, with s->d_near 0 at its start: the gradient of the scores of each
+ * row, whose padding becomes 0, and after all rows relative_finish, which adds to the table's
  * gradient. */
 void LEVEL(relative_row_backward)(const scratch *s, const head_view *h, tile_place at, size_t i,
                                   float *d_scores);
