@@ -37,7 +37,7 @@ typedef struct kvsi_matrix {
     size_t rows, cols; /* outputs, inputs; whole blocks of the type */
     const void *data;  /* NULL = the identity matrix; only for the head */
     const real *bias;  /* [rows], or NULL */
-    /* Between rows of y and of d_y, if the matrix has only some of their columns; 0 = rows. */
+    /* Distance of the rows of y, if the matrix has only some of their columns; 0 = rows. */
     size_t stride;
     /* Head size, if the file stores rotary pairs (2i, 2i + 1) in adjacent rows; y and bias always
      * have the pairs (i, i + head_size / 2).  0 = rows are in y's order. */
