@@ -102,7 +102,7 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
             return 0;
         c.head_size = c.dim / c.heads;
     }
-    if (c.sliding_head_size == 0)
+    if (strcmp(key->setting, "sliding-head-size") == 0 && c.sliding_head_size == 0)
         c.sliding_head_size = c.head_size > 0 ? c.head_size : c.dim / c.sliding_heads;
     return json_object_set_new(object, key->key, key_to_json(key, &c));
 }

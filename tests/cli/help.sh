@@ -52,7 +52,7 @@ grep -q '^usage: ' "$work/err" || fail "no command prints no usage"
 run train --dim 64 --help all
 grep -q -- '--dim N .*(default: 128)' "$work/out" || fail "the default of --dim is not shown"
 tr -s ' \n' ' ' <"$work/out" | grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' || fail "no shifts are shown"
-grep -q -- '--positions NAME .*rope, alibi, learned or none' "$work/out" || fail "no positions"
+grep -q -- '--positions NAME .*rope, alibi, learned, none or relative' "$work/out" || fail "no positions"
 
 # The version, as text and as JSON.
 run --version
