@@ -76,7 +76,7 @@ struct kvsi_job {
     size_t cached, generated;                      /* tokens */
     double submitted, started, first_token, ended; /* kvsi_clock_seconds(); 0 = never */
 
-    /* Of the engine. */
+    /* Used by the engine alone. */
     kvsi_job *next;
     size_t left, active; /* choices that are not done, and those in slots */
     int32_t *ends;

@@ -251,7 +251,7 @@ static kvs_status read_stream_options(reading *in, const field *f, const json_t 
     return KVS_OK;
 }
 
-/* Of completions: the number of alternatives. */
+/* In completions it is the number of alternatives. */
 static kvs_status read_top(reading *in, const field *f, const json_t *value)
 {
     const json_int_t top = json_integer_value(value);

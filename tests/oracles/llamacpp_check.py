@@ -93,7 +93,7 @@ def convert(kvshift, path, seed, *options):
 
 
 def differences(library, program, ours, theirs, ids, vocab):
-    """Of the logits of our model and of a GGUF file that llama.cpp runs, and the best tokens."""
+    """Compares the logits of our model and of a GGUF file that llama.cpp runs, and the best tokens."""
     ours = library.logits(ours, ids, vocab)
     lines = run(program, theirs, "logits", *map(str, ids)).splitlines()
     theirs = [[float(number) for number in line.split()] for line in lines]
