@@ -36,6 +36,18 @@ static kvs_status take_preset(kvs_model_config **model, kvs_train_config **train
     return st;
 }
 
+/* A configuration that was loaded is complete.  Without a window the heads of layers with one are
+ * those of the others again, so that options can change these. */
+static kvs_status forget_sliding_heads(kvs_model_config *config, kvs_err *err)
+{
+    static const char *const names[] = {"sliding-heads", "sliding-kv-heads"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (kvs_model_config_number(config, "sliding-window") == 0)
+            TRY(kvs_model_config_set_number(config, names[i], 0, err));
+    return KVS_OK;
+}
+
 kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err)
@@ -47,10 +59,12 @@ kvs_status kvsi_model_start(kvs_model_config **config, kvs_train_config **train,
 
     if (!start)
         return body ? kvs_model_config_set(*config, "body", body, err) : KVS_OK;
-    if (strchr(start, '/') || strstr(start, ".json"))
+    if (strchr(start, '/') || strstr(start, ".json")) {
         TRY_OUT(kvs_model_config_load(&started, start, err));
-    else
+        TRY_OUT(forget_sliding_heads(started, err));
+    } else {
         TRY_OUT(take_preset(&started, train, *config, start, err));
+    }
     /* The body decides the defaults of everything else. */
     if (body && !kvsi_model_is(started, "body", body)) {
         st = kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", body, start,

@@ -50,6 +50,7 @@ refused 2 "option '--body' is gpt2, but 'desk-1m' has llama" --random desk-1m x 
 echo '{"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 2}' >gpt2.json
 refused 1 "format gguf does not support GPT-2's body" --random ./gpt2.json x.gguf
 convert --random ./gpt2.json gpt2
+convert --random ./gpt2.json gpt2-kv --kv-heads 1 # heads of a configuration that is complete can be changed
 
 # Types and shards.
 convert kv half --dtype bf16
