@@ -620,9 +620,7 @@ static kvs_status check_together(const reading *in)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-/* Checks nesting and number of values before the parser sees the text: its memory and its stack
- * grow with them. */
-static kvs_status check_shape(const char *text, size_t size, kvsi_refusal *refusal)
+kvs_status kvsi_request_check_shape(const char *text, size_t size, kvsi_refusal *refusal)
 {
     const size_t most = KVSI_PROMPT_TOKENS + 4096;
     size_t depth = 0, values = 0;
@@ -654,7 +652,7 @@ static kvs_status parse_body(kvsi_request *r, const char *text, size_t size, kvs
 {
     kvs_err err = {0};
 
-    TRY(check_shape(text, size, refusal));
+    TRY(kvsi_request_check_shape(text, size, refusal));
     if (kvsi_json_parse(&r->body, text, size, "request", &err) == KVS_OK)
         return KVS_OK;
     return err.status == KVS_E_NOMEM
