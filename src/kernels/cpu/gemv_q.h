@@ -9,13 +9,20 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
+#include "kernels/cpu/vector.h"
 #include "kernels/rounding.h"
 
-/* linear_int16 takes over above this many tokens; levels without AVX2 have no gemv_q. */
+/* linear_int16 takes over above this many tokens; levels without AVX2 have no gemv_q.  With vectors
+ * of 64 bytes linear_int16 unpacks Q8_0 so fast that it is the faster one from three tokens on. */
 #ifdef __AVX2__
 enum { GEMV_Q_TOKENS_MAX = KVSI_FEW_ROWS };
 #else
 enum { GEMV_Q_TOKENS_MAX = 0 };
+#endif
+#if VEC_BYTES == 64 && defined __AVX512BW__
+enum { GEMV_Q8_0_TOKENS_MAX = 2 };
+#else
+enum { GEMV_Q8_0_TOKENS_MAX = GEMV_Q_TOKENS_MAX };
 #endif
 
 /* A block of inputs.  Q8_0 has them in order.  The other types have two planes of bytes, x = 256 *

@@ -207,8 +207,8 @@ int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
     const size_t most = LEVEL(gemm_workspace)(c->threads);
 
     if (kvsi_rounds_inputs(w->type))
-        return n <= GEMV_Q_TOKENS_MAX && w->cols > 0 &&
-               n * gemv_blocks(w->cols) * sizeof(gemv_block) <= most;
+        return n <= (w->type == KVSI_Q8_0 ? GEMV_Q8_0_TOKENS_MAX : GEMV_Q_TOKENS_MAX) &&
+               w->cols > 0 && n * gemv_blocks(w->cols) * sizeof(gemv_block) <= most;
     if (uses_pairs(c, w) && LEVEL(linear_exact_pairs)(n, w->cols) * sizeof(uint32_t) > most)
         return 0;
     return n <= GEMV_TOKENS_MAX && w->cols > 0;

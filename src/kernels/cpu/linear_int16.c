@@ -191,6 +191,58 @@ static void unpack_column(int16_t out[2 * PAIRS_MAX], weight_block *b, size_t co
     }
 }
 
+/* A panel of Q8_0 without missing columns, 16 of them at a time: a group has as many pairs.  `from`
+ * is where the block begins in a row of weights. */
+#if VEC_BYTES == 64 && defined __AVX512BW__
+#define HAS_WHOLE_PANELS 1
+INLINE __m256i load_factors(const uint16_t factors[GROUP / 2])
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)factors);
+}
+
+static void unpack_whole_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t from,
+                               size_t groups)
+{
+    enum { SIDE = GROUP / 2 };
+    const size_t bytes = block_bytes(KVSI_Q8_0), row_bytes = kvsi_dtype_bytes(KVSI_Q8_0, w->cols);
+    const size_t ahead = COLS * row_bytes; /* the next panel: for few tokens, memory is the limit */
+    const unsigned char *columns[COLS];
+
+    for (size_t k = 0; k < COLS; k++)
+        columns[k] =
+            (const unsigned char *)w->data + kvsi_matrix_row(w, col + k) * row_bytes + from;
+    for (size_t g = 0; g < groups; g++)
+        for (size_t j = 0; j < COLS; j += SIDE) {
+            _Alignas(VEC_BYTES) int16_t values[SIDE][GROUP];
+            uint16_t factors[SIDE];
+
+#pragma GCC unroll 16
+            for (size_t k = 0; k < SIDE; k++) {
+                const unsigned char *at = columns[j + k] + g * bytes;
+
+                __builtin_prefetch(at + ahead);
+                memcpy(&factors[k], at, sizeof *factors);
+                _mm512_storeu_si512(values[k], _mm512_cvtepi8_epi16(_mm256_loadu_si256(
+                                                   (const __m256i *)(const void *)(at + 2))));
+            }
+            _mm512_storeu_ps(out->factor[g] + j, _mm512_cvtph_ps(load_factors(factors)));
+            transpose_16x16((any_float *)out->w[g * SIDE][j], COLS, (const any_float *)values,
+                            SIDE);
+        }
+}
+#else
+#define HAS_WHOLE_PANELS 0
+static void unpack_whole_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t from,
+                               size_t groups)
+{
+    (void)out;
+    (void)w;
+    (void)col;
+    (void)from;
+    (void)groups;
+}
+#endif
+
 /* A panel: columns col .. col+count-1, block number `block`; missing columns are 0. */
 static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                          size_t block, const grouping *g)
@@ -199,6 +251,10 @@ static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, si
     const size_t row_bytes = kvsi_dtype_bytes(w->type, w->cols);
     const size_t from = kvsi_dtype_bytes(w->type, block * BLOCK);
 
+    if (HAS_WHOLE_PANELS && w->type == KVSI_Q8_0 && count == COLS) {
+        unpack_whole_panel(out, w, col, from, g->count);
+        return;
+    }
     for (size_t j = 0; j < COLS; j += TOGETHER) {
         _Alignas(VEC_BYTES) int16_t values[TOGETHER][2 * PAIRS_MAX];
 
@@ -306,6 +362,8 @@ __attribute__((noinline)) static void multiply_tile(size_t rows, float (*totals)
         multiply_rows(2, totals, a, b, g);
     else if (rows <= 4)
         multiply_rows(4, totals, a, b, g);
+    else if (rows <= 8 && ROWS > 8)
+        multiply_rows(8 < ROWS ? 8 : ROWS, totals, a, b, g);
     else
         multiply_rows(ROWS, totals, a, b, g);
 }

@@ -40,9 +40,9 @@ INLINE void transpose_2x4(any_float *to, size_t ldt, const any_float *from, size
 #if VEC_BYTES == 64 && defined __AVX512F__
 typedef float vec16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* 16 x 16 values in registers, both matrices without gaps: first within groups of four columns,
- * then the groups. */
-INLINE void transpose_16x16(any_float *restrict to, const any_float *restrict from)
+/* 16 x 16 values in registers: first within groups of four columns, then the groups. */
+INLINE void transpose_16x16(any_float *restrict to, size_t ldt, const any_float *restrict from,
+                            size_t ldf)
 {
     vec16 a[16], b[16];
 
@@ -60,7 +60,8 @@ INLINE void transpose_16x16(any_float *restrict to, const any_float *restrict fr
     __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #pragma GCC unroll 8
     for (size_t i = 0; i < 16; i += 2) {
-        const vec16 x = *(const vec16 *)(from + 16 * i), y = *(const vec16 *)(from + 16 * (i + 1));
+        const vec16 x = *(const vec16 *)(from + ldf * i);
+        const vec16 y = *(const vec16 *)(from + ldf * (i + 1));
 
         a[i] = LOW(x, y);
         a[i + 1] = HIGH(x, y);
@@ -79,10 +80,10 @@ INLINE void transpose_16x16(any_float *restrict to, const any_float *restrict fr
         const vec16 even_below = EVEN_GROUPS(b[c + 8], b[c + 12]);
         const vec16 odd_below = ODD_GROUPS(b[c + 8], b[c + 12]);
 
-        *(vec16 *)(to + 16 * c) = EVEN_GROUPS(even_above, even_below);
-        *(vec16 *)(to + 16 * (c + 4)) = EVEN_GROUPS(odd_above, odd_below);
-        *(vec16 *)(to + 16 * (c + 8)) = ODD_GROUPS(even_above, even_below);
-        *(vec16 *)(to + 16 * (c + 12)) = ODD_GROUPS(odd_above, odd_below);
+        *(vec16 *)(to + ldt * c) = EVEN_GROUPS(even_above, even_below);
+        *(vec16 *)(to + ldt * (c + 4)) = EVEN_GROUPS(odd_above, odd_below);
+        *(vec16 *)(to + ldt * (c + 8)) = ODD_GROUPS(even_above, even_below);
+        *(vec16 *)(to + ldt * (c + 12)) = ODD_GROUPS(odd_above, odd_below);
     }
 #undef LOW
 #undef HIGH

@@ -40,7 +40,7 @@ INLINE void split_along(uint32_t *out, size_t parts, size_t part_words, const fl
 INLINE void transpose_tile(uint32_t *restrict to, const uint32_t *restrict from)
 {
 #ifdef __AVX512F__
-    transpose_16x16((any_float *)to, (const any_float *)from);
+    transpose_16x16((any_float *)to, 16, (const any_float *)from, 16);
 #else
     transpose(to, TILE_ROWS, from, TILE_ROWS, TILE_ROWS, TILE_ROWS);
 #endif
