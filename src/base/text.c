@@ -217,8 +217,10 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
         snprintf(out, size, "%llu min %02llu s", s / 60, s % 60);
     else if (s < 172800)
         snprintf(out, size, "%llu h %02llu min", s / 3600, s / 60 % 60);
-    else
+    else if (s < 730 * 86400ULL)
         snprintf(out, size, "%llu d %02llu h", s / 86400, s / 3600 % 24);
+    else
+        snprintf(out, size, "%.3g years", seconds / (365.25 * 86400));
 }
 
 void kvsi_format_count(char *out, size_t size, double count)

@@ -100,7 +100,12 @@ static const kvsi_command_options build_options = {
         "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file and "
         "each object of a .json file is a document; any other file is text, with separators "
         "between its documents.  Files may be compressed (.gz, .zst) and larger than memory.  A "
-        "folder stands for the texts in it and in its subfolders.",
+        "folder stands for the texts in it and in its subfolders, and - for standard input, where "
+        "text, JSON and compression are recognized.",
+    .examples = "  kvshift data build book.txt -t book.json\n"
+                "  kvshift data build texts/ more.jsonl.zst -t book.json --out corpora/all\n"
+                "  curl -s https://example.org/book.txt | kvshift data build - -t book.json "
+                "--out corpora/book\n",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

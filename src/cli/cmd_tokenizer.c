@@ -134,9 +134,11 @@ static const kvsi_command_options train_options = COMMAND(
         "writes it as a tokenizer.json.  Each line of a .jsonl file and each object of a "
         ".json file is a document; any other file is text, with separators between its "
         "documents.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it "
-        "and in its subfolders.  Among equally frequent pairs the one with the greater bytes is "
-        "merged "
-        "first.",
+        "and in its subfolders, and - for standard input, where text, JSON and compression are "
+        "recognized.  Among equally frequent pairs the one with the greater bytes is merged first.",
+    .examples = "  kvshift tokenizer train book.txt --vocab 1024 --out book.json\n"
+                "  kvshift tokenizer train texts/ --vocab 32000 --special '<|endoftext|>' "
+                "--out texts.json\n",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/spool.h"
 #include "base/new_folder.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -158,7 +159,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
         if (stat(plan->files[i], &info) != 0)
             return kvsi_fail_errno(err, "open", plan->files[i]);
-        b->record.sources[i].name = kvsi_strdup(plan->files[i]);
+        b->record.sources[i].name = kvsi_strdup(kvsi_spool_name(plan->files[i]));
         if (!b->record.sources[i].name)
             return kvsi_no_memory(err, "'%s'", plan->files[i]);
         b->record.source_count++;
