@@ -72,7 +72,7 @@ static const struct {
     {"flag", KVSI_SETTING_FLAG, NULL},        {"count", KVSI_SETTING_UINT64, "N"},
     {"optional", KVSI_SETTING_OPTIONAL, "N"}, {"number", KVSI_SETTING_REAL, "X"},
     {"choice", KVSI_SETTING_CHOICE, "NAME"},  {"counts", KVSI_SETTING_SIZES, "N,..."},
-    {"numbers", KVSI_SETTING_REALS, "X,..."},
+    {"numbers", KVSI_SETTING_REALS, "X,..."}, {"text", KVSI_SETTING_STRING, "TEXT"},
 };
 
 kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
@@ -396,6 +396,11 @@ static const struct {
     {"vocab-size", "vocab"},
     {"bf16", "precision"},
     {"dtype", "precision"},
+    {"freeze", "rates"},
+    {"lr-scale", "rates"},
+    {"early-stopping-patience", "patience"},
+    {"early-stopping", "patience"},
+    {"load-best-model-at-end", "save-best"},
     {"temperature", "temp"},
     {"temperature", "sample-temp"},
     {"temp", "sample-temp"},
