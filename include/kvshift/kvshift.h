@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 #define KVS_VERSION_MAJOR 0 /**< Raised when programs must be changed. */
-#define KVS_VERSION_MINOR 1 /**< Raised when calls are added. */
+#define KVS_VERSION_MINOR 2 /**< Raised when calls are added. */
 #define KVS_VERSION_PATCH 0 /**< Raised by fixes. */
 
 /* ---- status ---------------------------------------------------------------------------------- */

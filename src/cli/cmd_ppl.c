@@ -2,7 +2,6 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/spool.h"
 #include "base/text_files.h"
 #include "cli/cli.h"
 #include "cli/configs.h"
@@ -255,7 +254,7 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
         text.length = 0;
     }
     if (!t->learned && is_source(t->sources, kvs_documents_checksum(documents)))
-        t->learned = kvsi_spool_name(path);
+        t->learned = strncmp(path, "/proc/", 6) == 0 ? "piped input" : path;
 out:
     kvsi_text_release(&text);
     kvs_documents_close(documents);

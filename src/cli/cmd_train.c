@@ -285,7 +285,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     if (s->out && strcmp(s->out, "none") == 0) {
         s->out = NULL;
     } else if (!s->out && !s->dry_run && s->show == 0) {
-        TRY_OUT(kvsi_default_run(s->default_out, s->data ? s->data : s->task, call->comm, err));
+        kvsi_default_run(s->default_out, s->data ? s->data : s->task);
         s->out = s->default_out;
     }
     TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));

@@ -1,9 +1,7 @@
 #include "cli/default_out.h"
 
 #include "base/files.h"
-#include "base/spool.h"
 #include "base/text.h"
-#include "parallel/comm.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,20 +33,18 @@ void kvsi_stem(char out[KVSI_STEM], const char *path)
     snprintf(out, KVSI_STEM, "%.*s", (int)(end - start), path + start);
     while (cut_ending(out))
         ;
-    if (kvsi_spool_is_needed(path) || strspn(out, "./") == strlen(out))
+    if (strcmp(path, "-") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+        strspn(out, "./") == strlen(out))
         snprintf(out, KVSI_STEM, "text");
 }
 
-kvs_status kvsi_default_run(char out[KVSI_DEFAULT_OUT], const char *path, const kvs_comm *comm,
-                            kvs_err *err)
+void kvsi_default_run(char out[KVSI_DEFAULT_OUT], const char *path)
 {
     unsigned number = 0;
     char stem[KVSI_STEM];
 
     kvsi_stem(stem, path);
-    memset(out, 0, KVSI_DEFAULT_OUT);
     do
         snprintf(out, KVSI_DEFAULT_OUT, "runs/%s-%u", stem, ++number);
     while (kvsi_file_exists(out) || kvsi_is_folder(out));
-    return kvsi_comm_broadcast(comm, out, KVSI_DEFAULT_OUT, 0, err);
 }

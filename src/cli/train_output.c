@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "bench/estimate.h"
 #include "cli/cli.h"
 #include "cli/train_records.h"
 #include "kvshift/kvshift_files.h"
@@ -12,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- the plan: --dry-run --------------------------------------------------------------------- */
 
@@ -46,11 +44,6 @@ static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
     print_bytes("weights", plan->weights_sent);
 }
 
-static int is_recomputed(const kvsi_train_options *s)
-{
-    return kvs_train_config_number(s->train, "recompute") > 0;
-}
-
 double kvsi_train_flops(const kvs_plan *plan, double steps)
 {
     return plan->flops_per_token * plan->tokens_per_step * steps;
@@ -59,13 +52,7 @@ double kvsi_train_flops(const kvs_plan *plan, double steps)
 double kvsi_train_seconds(const kvs_plan *plan, const kvsi_train_setup *w,
                           const kvsi_train_options *s, double steps)
 {
-    const int is_bf16 = strcmp(kvsi_train_word(s->train, "precision").text, "bf16") == 0;
-    const double peak = kvsi_estimate_peak(kvs_runtime_cpu_level(w->rt), kvs_runtime_threads(w->rt),
-                                           is_bf16 ? KVSI_PRECISION_BF16 : KVSI_PRECISION_F32);
-    const double flops = kvsi_train_flops(plan, steps) * (is_recomputed(s) ? 4.0 / 3 : 1);
-
-    return kvsi_estimate_seconds(flops / (double)plan->ranks, steps,
-                                 kvsi_model_count(s->model, "dim"), peak);
+    return kvs_train_seconds(plan, s->model, s->train, steps, kvs_train_peak(w->rt, s->train));
 }
 
 static kvs_status print_plan_json(const kvs_plan *plan, double seconds, double steps, kvs_err *err)

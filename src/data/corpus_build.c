@@ -208,7 +208,7 @@ static void report_texts(const build *b)
     if (b->bom_files > 0)
         kvsi_text_format(&line, "%sa byte-order mark in %zu of %zu files",
                          b->crlf_files > 0 ? ", " : "", b->bom_files, b->plan->count);
-    kvsi_text_add(&line, "; they are kept and become tokens");
+    kvsi_text_add(&line, "; they are kept and become tokens (dos2unix removes them)");
     if (!line.failed)
         b->plan->how.notice(b->plan->how.user, line.data);
     kvsi_text_release(&line);
