@@ -1,14 +1,17 @@
 #include "cli/progress.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Nothing is shown before QUIET_SECONDS; then a line every TERMINAL_SECONDS or PLAIN_SECONDS. */
@@ -70,6 +73,70 @@ void kvsi_progress_end(kvsi_progress *progress)
     if (progress->line_open)
         fputc('\n', stderr);
     progress->line_open = 0;
+}
+
+/* ---- work whose end cannot be foreseen ------------------------------------------------------- */
+
+struct kvsi_waiting {
+    const char *what;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int ended;
+};
+
+static void *show_waiting(void *data)
+{
+    kvsi_waiting *w = data;
+    kvsi_progress progress;
+    struct timespec next;
+
+    kvsi_progress_start(&progress, 0);
+    clock_gettime(CLOCK_REALTIME, &next);
+    pthread_mutex_lock(&w->lock);
+    for (next.tv_sec++; !w->ended; next.tv_sec++) {
+        char time[32], line[128];
+        double elapsed;
+
+        if (pthread_cond_timedwait(&w->changed, &w->lock, &next) == 0 ||
+            !kvsi_progress_is_due(&progress, &elapsed))
+            continue;
+        kvsi_format_duration(time, sizeof time, elapsed);
+        snprintf(line, sizeof line, "%s, %s", w->what, time);
+        kvsi_progress_show(&progress, line);
+    }
+    pthread_mutex_unlock(&w->lock);
+    kvsi_progress_clear(&progress);
+    return NULL;
+}
+
+kvsi_waiting *kvsi_waiting_start(const char *what)
+{
+    kvsi_waiting *w = on_terminal() ? kvsi_alloc(1, sizeof *w) : NULL;
+
+    if (!w)
+        return NULL;
+    w->what = what;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    if (pthread_create(&w->thread, NULL, show_waiting, w) == 0)
+        return w;
+    kvsi_free(w);
+    return NULL;
+}
+
+void kvsi_waiting_end(kvsi_waiting *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->ended = 1;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    kvsi_free(w);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
