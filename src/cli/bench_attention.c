@@ -1,7 +1,7 @@
 /* kvshift bench attention */
 #include "cli/bench.h"
-#include "cli/progress.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/bench.h"
-#include "cli/progress.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <math.h>
 #include <stdio.h>

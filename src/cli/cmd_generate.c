@@ -143,8 +143,8 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* as it is generated; otherwise it is collected for JSON */
-    const char *echo;      /* the prompt's text; NULL = not printed */
+    int shows_text;   /* as it is generated; otherwise it is collected for JSON */
+    const char *echo; /* the prompt's text; NULL = not printed */
     size_t echo_size;
     kvs_session *prompted; /* the prompt was fed to it */
     double prompt_seconds;

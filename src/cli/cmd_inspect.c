@@ -1,8 +1,8 @@
 /* kvshift inspect: configuration, memory and shift coefficients of a model; checks its files. */
 #include "cli/cli.h"
 #include "cli/coefficients.h"
-#include "cli/progress.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -214,8 +214,9 @@ static void add_losses(kvsi_chart *chart, const kvsi_arms *arms, const char *x_l
     for (size_t a = 0; a < arms->count; a++)
         for (size_t r = 0; r < arms->arms[a].summary.runs; r++) {
             const kvsi_run *run = arms->arms[a].runs[r];
-            kvsi_series *series = kvsi_chart_series(chart, r == 0 ? KVSI_MARKED : KVSI_RUN, a,
-                                                    r == 0 && has_legend ? arms->arms[a].label : "");
+            kvsi_series *series =
+                kvsi_chart_series(chart, r == 0 ? KVSI_MARKED : KVSI_RUN, a,
+                                  r == 0 && has_legend ? arms->arms[a].label : "");
 
             for (size_t i = 0; i < run->evaluation_count; i++)
                 kvsi_series_add(series, x_of(run, point_at(run, run->evaluations[i].step)),

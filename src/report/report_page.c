@@ -159,7 +159,8 @@ void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *repo
     kvsi_page_begin(page, title);
     add_explanation(&page->text);
     add_remarks(&page->text, report);
-    kvsi_page_figure(page, "curves", figures->curves, report->is_text ? loss_caption : accuracy_caption);
+    kvsi_page_figure(page, "curves", figures->curves,
+                     report->is_text ? loss_caption : accuracy_caption);
     kvsi_page_heading(page, 2, "Results");
     if (report->is_text) {
         add_text_tables(page, report);

@@ -324,7 +324,8 @@ static void test_estimates(void **state)
 
     (void)state;
     expect_ok(kvs_train_config_create(&train, NULL, &err));
-    expect_ok(kvs_train_plan(&plan, api_runtime, kvs_model_get_config(api_model), NULL, train, &err));
+    expect_ok(
+        kvs_train_plan(&plan, api_runtime, kvs_model_get_config(api_model), NULL, train, &err));
     peak = kvs_train_peak(api_runtime, train);
     assert_true(peak > 0);
     expect_nan(kvs_train_peak(NULL, train));
