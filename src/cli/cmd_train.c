@@ -148,8 +148,8 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
 }
 
 /* A failed evaluation is reported; training continues. */
-static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
-                         kvs_benchmark_scores *out)
+static int on_benchmark(void *user, const kvs_model *model, uint64_t step,
+                        kvs_benchmark_scores *out)
 {
     callbacks *c = user;
     kvs_err err;
@@ -159,6 +159,7 @@ static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
         fprintf(stderr, "kvshift: no benchmarks of step %" PRIu64 ": %s\n", step, err.message);
     else if (!c->s->quiet)
         kvsi_train_benchmarks_print(step, out);
+    return kvsi_stop_signal() ? KVS_PROGRESS_STOP : 0;
 }
 
 static void on_notice(void *user, const char *line)
