@@ -128,7 +128,7 @@ function(kvshift_library target kind)
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${target} PRIVATE ${KVSHIFT_LIBRARIES})
-    target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${KVSHIFT_HARDENING_LINK_FLAGS} ${KVSHIFT_SANITIZE_FLAGS})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME kvshift)
 endfunction()
 
