@@ -11,6 +11,13 @@ macro(kvshift_missing part package)
     list(APPEND missing_packages ${package})
 endmacro()
 
+if(KVSHIFT_STATIC)
+    if(KVSHIFT_MPI)
+        message(FATAL_ERROR "KVSHIFT_STATIC needs -DKVSHIFT_MPI=OFF: MPI is loaded as a shared library")
+    endif()
+    set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+
 # ---- libraries ----------------------------------------------------------------------------------
 
 if(KVSHIFT_OPENMP)

@@ -29,7 +29,9 @@ static kvs_status open_locked(kvsi_jsonl **out, const char *path, const char *mo
     else if (fstat(fileno(lines->file), &about) != 0 || !S_ISREG(about.st_mode))
         st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': not a regular file", path);
     else if (flock(fileno(lines->file), LOCK_EX | LOCK_NB) != 0)
-        st = kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", path);
+        st = errno == EWOULDBLOCK
+                 ? kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", path)
+                 : kvsi_fail_errno(err, "lock", path);
     if (st == KVS_OK)
         *out = lines;
     else
