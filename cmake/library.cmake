@@ -115,10 +115,18 @@ endforeach()
 
 # ---- library -------------------------------------------------------------------------------------
 
-add_library(kvshift_objects OBJECT ${library_sources})
+# Only this file knows which levels there are, so the others are the same in every build.
+set(levels_source ${PROJECT_SOURCE_DIR}/src/kernels/levels.c)
+add_library(kvshift_levels OBJECT ${levels_source})
+kvshift_own_code(kvshift_levels)
+target_compile_definitions(kvshift_levels PRIVATE ${level_definitions})
+list(APPEND level_objects $<TARGET_OBJECTS:kvshift_levels>)
+
+set(object_sources ${library_sources})
+list(REMOVE_ITEM object_sources ${levels_source})
+add_library(kvshift_objects OBJECT ${object_sources})
 kvshift_own_code(kvshift_objects)
 add_dependencies(kvshift_objects kvshift_commit)
-target_compile_definitions(kvshift_objects PRIVATE ${level_definitions})
 target_compile_options(kvshift_objects PRIVATE -ffp-contract=off)
 
 function(kvshift_library target kind)

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
