@@ -1,5 +1,5 @@
-/* For a command without shared libraries.  libmicrohttpd.a names these functions of GnuTLS, but calls
- * only the first two unless it is asked for TLS, and 'kvshift serve' has no TLS. */
+/* For a command without shared libraries.  libmicrohttpd.a names these functions of GnuTLS, but
+ * calls only the first two unless it is asked for TLS, and 'kvshift serve' has no TLS. */
 #include <stdlib.h>
 
 int gnutls_global_init(void);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- paths of open mappings, for the handler of SIGBUS -------------------------------------------
+/* ---- paths of open mappings, for the handler of SIGBUS -----------------------------------------
  *
  * An entry is free if its state is 0, taken while it is written (1), and valid at 2.  The handler
  * runs in a thread that reads from a mapping, so that mapping is not closed meanwhile. */
@@ -45,8 +45,7 @@ static void drop_path(const kvsi_mapping *mapping)
     for (size_t i = 0; i < KEPT; i++) {
         int expected = VALID;
 
-        if (atomic_load(&kept[i].state) != VALID ||
-            atomic_load(&kept[i].data) != mapping->data ||
+        if (atomic_load(&kept[i].state) != VALID || atomic_load(&kept[i].data) != mapping->data ||
             !atomic_compare_exchange_strong(&kept[i].state, &expected, CHANGING))
             continue;
         free(kept[i].path);
@@ -59,8 +58,7 @@ const char *kvsi_mapping_path(const void *address)
 {
     for (size_t i = 0; i < KEPT; i++)
         if (atomic_load(&kept[i].state) == VALID &&
-            (uintptr_t)address - (uintptr_t)atomic_load(&kept[i].data) <
-                atomic_load(&kept[i].size))
+            (uintptr_t)address - (uintptr_t)atomic_load(&kept[i].data) < atomic_load(&kept[i].size))
             return kept[i].path;
     return NULL;
 }

@@ -93,8 +93,9 @@ static int dispatch(int argc, char **argv)
     return kvsi_cli_fail(&err);
 }
 
-/* Whether this program is executed by the processor itself.  valgrind and qemu-user make /proc/self/exe
- * look like a link to the program they run, but the kernel's link leads to valgrind or qemu. */
+/* Whether this program is executed by the processor itself.  valgrind and qemu-user make
+ * /proc/self/exe look like a link to the program they run, but the kernel's link leads to valgrind
+ * or qemu. */
 static int runs_natively(void)
 {
     char path[PATH_MAX];

@@ -21,8 +21,8 @@ static void note_save(int number)
     save_signal = number;
 }
 
-/* A signal that was ignored when the program started stays ignored: nohup ignores SIGHUP, and shells
- * ignore SIGINT for jobs in the background. */
+/* A signal that was ignored when the program started stays ignored: nohup ignores SIGHUP, and
+ * shells ignore SIGINT for jobs in the background. */
 static void catch_unless_ignored(int number, int flags)
 {
     struct sigaction action = {.sa_handler = note_stop, .sa_flags = SA_RESTART | flags}, before;
@@ -50,11 +50,16 @@ int kvsi_stop_signal(void)
 const char *kvsi_stop_signal_name(void)
 {
     switch (stop_signal) {
-    case SIGINT: return "SIGINT";
-    case SIGTERM: return "SIGTERM";
-    case SIGHUP: return "SIGHUP";
-    case SIGPIPE: return "SIGPIPE";
-    default: return "no signal";
+    case SIGINT:
+        return "SIGINT";
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGHUP:
+        return "SIGHUP";
+    case SIGPIPE:
+        return "SIGPIPE";
+    default:
+        return "no signal";
     }
 }
 

@@ -315,7 +315,7 @@ static void hash_number(uint64_t *hash, uint64_t number)
     }
 }
 
-/* 0 = out of memory.  jansson goes on if memory runs out for a key, and its text then lacks the key. */
+/* 0 = out of memory.  jansson goes on if memory runs out for a key, and its text then lacks it. */
 static int hash_member(uint64_t *hash, const json_t *document, const char *key)
 {
     const json_t *member = json_object_get(document, key);

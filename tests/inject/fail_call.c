@@ -8,8 +8,8 @@
  * the process before a call that changes files.  Writes to standard error never fail, so that the
  * message can be read.
  *
- * epoll_ctl never fails: libmicrohttpd ends the process if a descriptor cannot be removed, which the
- * kernel always does.
+ * epoll_ctl never fails: libmicrohttpd ends the process if a descriptor cannot be removed, which
+ * the kernel always does.
  *
  * Calls that the C library makes by itself, as for stdio, must fail too, so its functions are not
  * replaced.  A seccomp filter stops every system call of the chosen kind with SIGSYS, unless it
@@ -42,62 +42,34 @@ static const struct {
     const char *kind;
     int number, error;
 } table[] = {
-    {"open", SYS_open, EMFILE},
-    {"open", SYS_openat, EMFILE},
-    {"read", SYS_read, EIO},
-    {"read", SYS_pread64, EIO},
-    {"read", SYS_readv, EIO},
-    {"read", SYS_getdents64, EIO},
-    {"write", SYS_write, ENOSPC},
-    {"write", SYS_pwrite64, ENOSPC},
-    {"write", SYS_writev, ENOSPC},
-    {"write", SYS_ftruncate, ENOSPC},
-    {"write", SYS_fallocate, ENOSPC},
-    {"write", SYS_mkdir, ENOSPC},
-    {"write", SYS_symlink, ENOSPC},
-    {"short", SYS_read, SHORT},
-    {"short", SYS_pread64, SHORT},
-    {"short", SYS_write, SHORT},
-    {"short", SYS_pwrite64, SHORT},
-    {"fsync", SYS_fsync, EIO},
-    {"fsync", SYS_fdatasync, EIO},
-    {"rename", SYS_rename, EIO},
-    {"rename", SYS_renameat, EIO},
-    {"rename", SYS_renameat2, EIO},
-    {"rename", SYS_link, EIO},
-    {"remove", SYS_unlink, EACCES},
-    {"remove", SYS_unlinkat, EACCES},
-    {"remove", SYS_rmdir, EACCES},
-    {"mmap", SYS_mmap, ENOMEM},
-    {"stat", SYS_stat, EIO},
-    {"stat", SYS_fstat, EIO},
-    {"stat", SYS_lstat, EIO},
-    {"stat", SYS_newfstatat, EIO},
-    {"stat", SYS_statx, EIO},
-    {"stat", SYS_lseek, EIO},
-    {"stat", SYS_access, EIO},
-    {"stat", SYS_readlink, EIO},
-    {"stat", SYS_flock, ENOLCK},
-    {"net", SYS_socket, EMFILE},
-    {"net", SYS_bind, EADDRINUSE},
-    {"net", SYS_listen, EADDRINUSE},
-    {"net", SYS_setsockopt, EIO},
-    {"net", SYS_accept4, EMFILE},
-    {"net", SYS_recvfrom, ECONNRESET},
-    {"net", SYS_recvmsg, ECONNRESET},
-    {"net", SYS_sendto, EPIPE},
-    {"net", SYS_sendmsg, EPIPE},
-    {"net", SYS_pipe2, EMFILE},
-    {"net", SYS_eventfd2, EMFILE},
-    {"kill", SYS_write, KILL},
-    {"kill", SYS_pwrite64, KILL},
-    {"kill", SYS_fsync, KILL},
-    {"kill", SYS_rename, KILL},
-    {"kill", SYS_openat, KILL},
-    {"kill", SYS_mkdir, KILL},
-    {"kill", SYS_symlink, KILL},
-    {"kill", SYS_unlink, KILL},
-    {"kill", SYS_unlinkat, KILL},
+    {"open", SYS_open, EMFILE},       {"open", SYS_openat, EMFILE},
+    {"read", SYS_read, EIO},          {"read", SYS_pread64, EIO},
+    {"read", SYS_readv, EIO},         {"read", SYS_getdents64, EIO},
+    {"write", SYS_write, ENOSPC},     {"write", SYS_pwrite64, ENOSPC},
+    {"write", SYS_writev, ENOSPC},    {"write", SYS_ftruncate, ENOSPC},
+    {"write", SYS_fallocate, ENOSPC}, {"write", SYS_mkdir, ENOSPC},
+    {"write", SYS_symlink, ENOSPC},   {"short", SYS_read, SHORT},
+    {"short", SYS_pread64, SHORT},    {"short", SYS_write, SHORT},
+    {"short", SYS_pwrite64, SHORT},   {"fsync", SYS_fsync, EIO},
+    {"fsync", SYS_fdatasync, EIO},    {"rename", SYS_rename, EIO},
+    {"rename", SYS_renameat, EIO},    {"rename", SYS_renameat2, EIO},
+    {"rename", SYS_link, EIO},        {"remove", SYS_unlink, EACCES},
+    {"remove", SYS_unlinkat, EACCES}, {"remove", SYS_rmdir, EACCES},
+    {"mmap", SYS_mmap, ENOMEM},       {"stat", SYS_stat, EIO},
+    {"stat", SYS_fstat, EIO},         {"stat", SYS_lstat, EIO},
+    {"stat", SYS_newfstatat, EIO},    {"stat", SYS_statx, EIO},
+    {"stat", SYS_lseek, EIO},         {"stat", SYS_access, EIO},
+    {"stat", SYS_readlink, EIO},      {"stat", SYS_flock, ENOLCK},
+    {"net", SYS_socket, EMFILE},      {"net", SYS_bind, EADDRINUSE},
+    {"net", SYS_listen, EADDRINUSE},  {"net", SYS_setsockopt, EIO},
+    {"net", SYS_accept4, EMFILE},     {"net", SYS_recvfrom, ECONNRESET},
+    {"net", SYS_recvmsg, ECONNRESET}, {"net", SYS_sendto, EPIPE},
+    {"net", SYS_sendmsg, EPIPE},      {"net", SYS_pipe2, EMFILE},
+    {"net", SYS_eventfd2, EMFILE},    {"kill", SYS_write, KILL},
+    {"kill", SYS_pwrite64, KILL},     {"kill", SYS_fsync, KILL},
+    {"kill", SYS_rename, KILL},       {"kill", SYS_openat, KILL},
+    {"kill", SYS_mkdir, KILL},        {"kill", SYS_symlink, KILL},
+    {"kill", SYS_unlink, KILL},       {"kill", SYS_unlinkat, KILL},
     {"kill", SYS_rmdir, KILL},
 };
 enum { ROWS = sizeof table / sizeof *table };
@@ -136,7 +108,8 @@ static int is_event(long fd)
     char path[32], target[sizeof event] = "";
 
     snprintf(path, sizeof path, "/proc/self/fd/%ld", fd);
-    run_call(SYS_readlink, (long)(intptr_t)path, (long)(intptr_t)target, sizeof target - 1, 0, 0, 0);
+    run_call(SYS_readlink, (long)(intptr_t)path, (long)(intptr_t)target, sizeof target - 1, 0, 0,
+             0);
     return strcmp(target, event) == 0;
 }
 
@@ -226,8 +199,8 @@ __attribute__((destructor)) static void end(void)
     if (!path)
         return;
     size = snprintf(text, sizeof text, "%ld\n", atomic_load(&calls));
-    file = run_call(SYS_openat, AT_FDCWD, (long)(intptr_t)path, O_WRONLY | O_CREAT | O_TRUNC, 0666, 0,
-                    0);
+    file = run_call(SYS_openat, AT_FDCWD, (long)(intptr_t)path, O_WRONLY | O_CREAT | O_TRUNC, 0666,
+                    0, 0);
     if (file >= 0)
         run_call(SYS_write, file, (long)(intptr_t)text, size, 0, 0, 0);
 }
