@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -182,8 +181,8 @@ static void report_stop(const callbacks *c, const kvs_train_result *result)
     const char *saved = c->s->out ? "; --resume continues from there" : "";
 
     if (kvsi_stop_signal())
-        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                kvsi_stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n", kvsi_stop_signal_name(),
+                result->steps, saved);
     else if (c->time_is_up)
         fprintf(stderr, "stopped after %g minutes (--max-time), after step %" PRIu64 "%s\n",
                 c->s->max_time, result->steps, saved);

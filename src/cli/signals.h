@@ -4,9 +4,15 @@
 
 #include "base/status.h"
 
-/* From now on the first SIGINT or SIGTERM is only noted; a second one ends the process. */
+/* From now on SIGHUP, SIGPIPE and the first SIGINT or SIGTERM are only noted; a second SIGINT or
+ * SIGTERM ends the process.  Signals that are ignored stay ignored. */
 void kvsi_catch_stop(void);
 int kvsi_stop_signal(void); /* the signal noted; 0 = none */
+const char *kvsi_stop_signal_name(void);
+
+/* From now on the command ends with one line and exit code 1 if pages of a mapped file cannot be
+ * read, which the kernel reports by SIGBUS. */
+void kvsi_catch_lost_pages(void);
 
 /* From now on every SIGINT is noted.  Called once. */
 kvs_status kvsi_catch_interrupts(kvs_err *err);
