@@ -1393,6 +1393,8 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
     def create_masks_for_generate(attention_mask=None, past_key_values=None, **others):
         """For a static cache: the mask of padding, as long as the cache, so that its shape stays.
         The shift needs it, and the mask of attention follows from it."""
+        if attention_mask is None:
+            return None
         size = past_key_values.layers[0].max_cache_len - attention_mask.shape[1]
         return F.pad(attention_mask, (0, size), value=1) if size > 0 else attention_mask
 
