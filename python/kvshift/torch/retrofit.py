@@ -141,7 +141,7 @@ def retrofit(model: PreTrainedModel, targets: str = "kv", form: str = "free", wi
         part._parameters[own] = given
     shifted.generation_config = model.generation_config
     shifted.train(model.training)
-    checkpointing = model.is_gradient_checkpointing
+    checkpointing = any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
     model.__class__ = KVShiftForCausalLM
     model.__dict__.clear()
     model.__dict__.update(shifted.__dict__)
