@@ -205,6 +205,13 @@ class KVShiftConfig(PretrainedConfig):
             cls = KVShiftGPT2Config
         return super(KVShiftConfig, cls).from_dict(config_dict, **others)
 
+    def to_dict(self):
+        """config.json names the same class for both bodies, as the command writes it."""
+        found = super().to_dict()
+        if found.get("architectures"):
+            found["architectures"] = [name.replace("GPT2", "") for name in found["architectures"]]
+        return found
+
     def parallel_plan(self):
         """The plan of tensor parallelism, or None if the settings have none."""
         if any(self.own(key) not in values for key, values in PARALLEL_SETTINGS.items()):
