@@ -5,6 +5,7 @@ prints every value with its source, and refuses what it does not know.  What is 
 settings that only the C trainer has are refused, and values that follow from the text are computed as
 the command computes them.
 """
+import json
 import math
 import os
 import pathlib
@@ -97,10 +98,8 @@ class Settings:
     def set_computed(self, name, value):
         """Sets a value and its line in config.resolved.toml."""
         self.values[name] = value
-        shown = str(value).lower() if isinstance(value, bool) else f"{value:.9g}" if isinstance(value, float) else value
-        line = f"{name} = {shown}".ljust(VALUE_COLUMN) + " # computed from other settings"
-        self.text = re.sub(rf"^(?:# {name} is computed at the start|{name} = .*)$", line.replace("\\", r"\\"), self.text,
-                           flags=re.MULTILINE)
+        line = f"{name} = {toml(value)}".ljust(VALUE_COLUMN) + " # computed from other settings"
+        self.text = re.sub(rf"^(?:# {name} is computed at the start|{name} = .*)$", lambda _: line, self.text, flags=re.MULTILINE)
 
     def take_text(self, windows, valid_windows):
         """Steps and evaluations that follow from the number of windows of the text."""
@@ -121,7 +120,7 @@ class Settings:
     def take_model(self, config):
         """The complete configuration of a new model.  A model that was loaded has its own."""
         for name, value in config.items():
-            if name in self.values and self.values[name] != value:
+            if self.values.get(name) != value and (name in self.values or f"# {name} is computed" in self.text):
                 self.set_computed(name, value)
 
     def resolved(self):
@@ -135,6 +134,15 @@ class Settings:
     def training(self):
         """The settings of training as the library takes them."""
         return kvshift.TrainConfig(**{name: self.values[name] for name in TRAINING if name in self.values})
+
+
+def toml(value):
+    """A value as --print-config writes it."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, list):
+        return "[" + ",".join(toml(element) for element in value) + "]"
+    return json.dumps(value)
 
 
 def read(text):

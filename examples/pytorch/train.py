@@ -12,7 +12,9 @@ progress.py prints.
 """
 import argparse
 import contextlib
+import importlib
 import importlib.util
+import json
 import math
 import os
 import pathlib
@@ -44,19 +46,23 @@ SHIFT_EVERY = 50  # steps between records of the shift means, besides evaluation
 IGNORED = -100  # a target without a loss
 
 
-def is_shift(name):
-    """Whether a weight is a parameter of the shift."""
-    return re.search(r"\.[qkv]_shift(\.|$)", name) is not None
+def group_of(name, parameter):
+    """The group of a weight in the C trainer: matrices decay, gains and biases do not, and the shift has a
+    rate and a decay of its own."""
+    if re.search(r"\.([qkv]_shift|filter)$", name):
+        return "shift"
+    return "gains" if parameter.ndim == 1 or name.endswith(".r_table") else "matrices"
 
 
 # ---- the model -----------------------------------------------------------------------------------
 
 def model_code():
-    """The module with KVShiftForCausalLM."""
+    """The module with KVShiftForCausalLM: that of the package, or the file in this folder's project."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module("kvshift.torch")
     path = pathlib.Path(__file__).resolve().parents[2] / "python" / "modeling_kvshift.py"
     spec = importlib.util.spec_from_file_location("modeling_kvshift", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -66,35 +72,37 @@ def torch_model(config_json, attention):
     kind = getattr(model_code(), config_json["architectures"][0], None)
     if kind is None:
         raise Refused(f"PyTorch has no model '{config_json['architectures'][0]}'")
-    config = kind.config_class.from_dict(config_json)
-    config._attn_implementation = attention
-    config.use_cache = False
-    with no_init_weights():
-        model = kind(config)
+    try:
+        config = kind.config_class.from_dict(config_json)
+        config._attn_implementation = attention
+        config.use_cache = False
+        with no_init_weights():
+            model = kind(config)
+    except (ValueError, ImportError) as problem:  # a setting or an implementation that it does not have
+        raise Refused(f"PyTorch cannot train this model: {str(problem).splitlines()[0]}") from None
     model.tie_weights()
     return model
 
 
 def config_json_of(model, beside):
     """The config.json that the library writes for a model."""
-    import json
-
-    with tempfile.TemporaryDirectory(dir=beside) as name:
-        model.save(name)
-        return json.loads((pathlib.Path(name) / "config.json").read_text(encoding="utf-8"))
+    try:
+        with tempfile.TemporaryDirectory(dir=beside) as name:
+            model.save(name)
+            return json.loads((pathlib.Path(name) / "config.json").read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise Refused(f"cannot write into '{beside or tempfile.gettempdir()}': {problem.strerror or problem}") from None
 
 
 def optimizer_of(model, training, device):
-    """AdamW with the groups of the C trainer: matrices decay, gains and biases do not, and the shift has
-    a decay of its own, which is usually 0."""
+    """AdamW, with the weight decay that the C trainer gives each group."""
     decay = training["weight-decay"]
     others = decay if training["decay-all"] else 0.0
     groups = {"matrices": decay, "gains": others, "shift": training["shift-decay"] or others}
     members = {name: [] for name in groups}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            group = "shift" if is_shift(name) else "matrices" if parameter.ndim > 1 else "gains"
-            members[group].append(parameter)
+            members[group_of(name, parameter)].append(parameter)
     return torch.optim.AdamW([{"params": members[name], "weight_decay": groups[name], "name": name}
                               for name in groups if members[name]],
                              lr=training["lr"], betas=(training["beta1"], training["beta2"]), eps=training["eps"],
@@ -151,7 +159,7 @@ class Run:
         self.model = torch_model(config, arguments.attention)
         if self.settings["only-shift"]:
             for name, parameter in self.model.named_parameters():
-                parameter.requires_grad_(is_shift(name))
+                parameter.requires_grad_(group_of(name, parameter) == "shift")
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
             raise Refused("only the shift is to be trained, but the model has none that learns")
         if self.settings["recompute"]:
@@ -276,7 +284,7 @@ class Run:
 
     def shift_means(self):
         """Means over all heads of the sum of taps and of the current token's tap.  All ranks call it."""
-        for name, value in self.ranks.gather(self.model, is_shift):
+        for name, value in self.ranks.gather(self.model, lambda name: name.endswith("_shift")):
             if self.ranks.is_first:
                 self.whole.set_tensor(name, value)
         found = {}
@@ -493,8 +501,8 @@ def run(arguments, options, quiet):
         ranks.close()
 
 
-def main():
-    arguments, options = parser().parse_known_args()
+def main(words=None):
+    arguments, options = parser().parse_known_args(words)
     warnings.filterwarnings("ignore", message="torch.distributed is (disabled|unavailable)")
     try:
         reason = run(arguments, options, quiet=False)
