@@ -32,6 +32,7 @@ try:
     from torch.distributed.checkpoint.state_dict import (get_model_state_dict, get_optimizer_state_dict,
                                                          set_model_state_dict, set_optimizer_state_dict)
     from torch.nn import functional as F
+    from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.initialization import no_init_weights
 except ImportError as problem:
     sys.exit(f"train.py: {problem}; it needs Python 3.11, torch 2.6, transformers 5 and the package kvshift ('pip install .' "
@@ -68,17 +69,21 @@ def model_code():
 
 
 def torch_model(config_json, attention):
-    """The model of PyTorch for a config.json; its weights are not set yet."""
-    kind = getattr(model_code(), config_json["architectures"][0], None)
-    if kind is None:
-        raise Refused(f"PyTorch has no model '{config_json['architectures'][0]}'")
+    """The model of PyTorch for a config.json; its weights are not set yet.  A model without a shift that is
+    one of another family is that of transformers."""
     try:
-        config = kind.config_class.from_dict(config_json)
+        if config_json["model_type"] == "kvshift":
+            code = model_code()
+            kind = code.KVShiftGPT2ForCausalLM if config_json["kvshift"].get("body") == "gpt2" else code.KVShiftForCausalLM
+            config = kind.config_class.from_dict(config_json)
+        else:
+            config = AutoConfig.for_model(**config_json)
+            kind = AutoModelForCausalLM._model_mapping[type(config)]
         config._attn_implementation = attention
         config.use_cache = False
         with no_init_weights():
             model = kind(config)
-    except (ValueError, ImportError) as problem:  # a setting or an implementation that it does not have
+    except (ValueError, KeyError, ImportError) as problem:  # a setting or an implementation that it does not have
         raise Refused(f"PyTorch cannot train this model: {str(problem).splitlines()[0]}") from None
     model.tie_weights()
     return model
@@ -121,10 +126,8 @@ class Run:
         if self.batch % ranks.size:
             raise Refused(f"option '--batch' is {self.batch}, expected a multiple of the {ranks.size} ranks", 2)
         self.whole = self.folder = None
-        config = ranks.from_first(lambda: self._begin(settings))
-        settings.values = config.pop("settings")
-        self.corpus = open_text(settings, config["vocab_size"])
-        self.context = settings["sequence-tokens"] or config["max_position_embeddings"]
+        settings.values, config, vocab, self.context = ranks.from_first(lambda: self._begin(settings))
+        self.corpus = open_text(settings, vocab)
         self.data = self.corpus.data(self.context)
         self.training = settings.training()
         self.training.check()
@@ -139,7 +142,7 @@ class Run:
         self.wanted = {"stop": 0, "save": 0}
 
     def _begin(self, settings):
-        """On rank 0: the text and the model; returns config.json with the final settings."""
+        """On rank 0: the text and the model; returns what the other ranks need of them."""
         corpus = open_text(settings, known_vocab(settings))
         self.whole = make_model(settings, corpus)
         config = self.whole.config
@@ -152,7 +155,7 @@ class Run:
         settings.take_text(corpus.windows(context, "train"), corpus.windows(context, "valid"))
         out = settings["out"]
         self.model_json = config_json_of(self.whole, existing_parent(out) if out else None)
-        return {**self.model_json, "settings": settings.values}
+        return settings.values, self.model_json, config["vocab"], context
 
     def _make_model(self, config, arguments):
         ranks, device = self.ranks, self.ranks.device
@@ -164,7 +167,8 @@ class Run:
             raise Refused("only the shift is to be trained, but the model has none that learns")
         if self.settings["recompute"]:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        layers = self.model.model.layers
+        base = self.model.base_model
+        layers = base.h if hasattr(base, "h") else base.layers
         if arguments.compile:
             for layer in layers:
                 layer.compile()
@@ -283,7 +287,10 @@ class Run:
         return loss / targets
 
     def shift_means(self):
-        """Means over all heads of the sum of taps and of the current token's tap.  All ranks call it."""
+        """Means over all heads of the sum of taps and of the current token's tap.  All ranks call it.  The form
+        data has gates instead of taps."""
+        if getattr(self.model.config, "kvshift", {}).get("form") == "data":
+            return {}
         for name, value in self.ranks.gather(self.model, lambda name: name.endswith("_shift")):
             if self.ranks.is_first:
                 self.whole.set_tensor(name, value)
