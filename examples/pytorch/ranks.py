@@ -13,7 +13,7 @@ import os
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from configuration import Refused
@@ -96,6 +96,12 @@ class Ranks:
         """Whether the gradients of the next micro-batch wait for those of the following ones."""
         if self.started and stage in ("none", "optimizer"):
             model.set_requires_gradient_sync(not is_delayed)
+
+    def reshard(self, model):
+        """After passes without a backward pass: weights that were gathered are divided again."""
+        for part in model.modules():
+            if isinstance(part, FSDPModule):
+                part.reshard()
 
     def fill(self, model, tensor):
         """Sets the weights of a model: tensor(name) = values on rank 0."""

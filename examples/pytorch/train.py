@@ -283,6 +283,7 @@ class Run:
                 part = self.rows("valid", first + at, max(0, min(self.micro, end - first - at)))
                 targets += sum(int((wanted >= 0).sum()) for _, wanted in part)
                 total += self.loss(part or next(self.parts([], 1)))
+        ranks.reshard(self.model)
         loss, targets = ranks.sum([total.item(), targets])
         return loss / targets
 
