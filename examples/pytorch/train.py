@@ -12,8 +12,6 @@ progress.py prints.
 """
 import argparse
 import contextlib
-import importlib
-import importlib.util
 import json
 import math
 import os
@@ -27,6 +25,7 @@ import warnings
 
 try:
     import kvshift
+    import kvshift.torch  # registers the models
     import torch
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import (get_model_state_dict, get_optimizer_state_dict,
@@ -35,8 +34,7 @@ try:
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.initialization import no_init_weights
 except ImportError as problem:
-    sys.exit(f"train.py: {problem}; it needs Python 3.11, torch 2.6, transformers 5 and the package kvshift ('pip install .' "
-             "in the project's folder)")
+    sys.exit(f"train.py: {problem}; it needs Python 3.11 and \"pip install '.[torch]'\" in the project's folder")
 
 import folder
 from configuration import SUPPORTED, Refused, Settings, make_model, open_text
@@ -57,32 +55,14 @@ def group_of(name, parameter):
 
 # ---- the model -----------------------------------------------------------------------------------
 
-def model_code():
-    """The module with KVShiftForCausalLM: that of the package, or the file in this folder's project."""
-    with contextlib.suppress(ModuleNotFoundError):
-        return importlib.import_module("kvshift.torch")
-    path = pathlib.Path(__file__).resolve().parents[2] / "python" / "modeling_kvshift.py"
-    spec = importlib.util.spec_from_file_location("modeling_kvshift", path)
-    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def torch_model(config_json, attention):
-    """The model of PyTorch for a config.json; its weights are not set yet.  A model without a shift that is
-    one of another family is that of transformers."""
+    """The model of PyTorch for a config.json, which may be one of another family if it has no shift.  Its
+    weights are not set yet."""
     try:
-        if config_json["model_type"] == "kvshift":
-            code = model_code()
-            kind = code.KVShiftGPT2ForCausalLM if config_json["kvshift"].get("body") == "gpt2" else code.KVShiftForCausalLM
-            config = kind.config_class.from_dict(config_json)
-        else:
-            config = AutoConfig.for_model(**config_json)
-            kind = AutoModelForCausalLM._model_mapping[type(config)]
-        config._attn_implementation = attention
+        config = type(AutoConfig.for_model(config_json["model_type"])).from_dict(config_json)
         config.use_cache = False
         with no_init_weights():
-            model = kind(config)
+            model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=torch.float32)
     except (ValueError, KeyError, ImportError) as problem:  # a setting or an implementation that it does not have
         raise Refused(f"PyTorch cannot train this model: {str(problem).splitlines()[0]}") from None
     model.tie_weights()
@@ -480,7 +460,7 @@ def parser():
                      help="auto takes GPUs if there are any (default: auto)")
     own.add_argument("--compile", action="store_true", help="compile the layers with torch.compile")
     own.add_argument("--attention", default="sdpa", metavar="NAME",
-                     help="implementation of attention in transformers (default: sdpa)")
+                     help="implementation of attention: sdpa, eager, flash_attention_2 or flex_attention (default: sdpa)")
     own.add_argument("-h", "--help", action="help", help="show this help")
     return made
 

@@ -30,6 +30,7 @@ from unittest import mock
 
 try:
     import kvshift
+    import kvshift.torch
     import torch
     import transformers  # noqa: F401
 except ImportError as missing:
@@ -157,7 +158,7 @@ def tap_difference(one, other):
 
 def check_curves(place):
     options = ["--model", "desk-1m", "--batch", "4", "--sequence-tokens", "64", "--steps", "200", "--eval-every", "50",
-               "--eval-sequences", "32", "--quiet"]
+               "--eval-sequences", "32", "--threads", "1", "--quiet"]
     compare_runs("desk-1m, 200 steps", place.in_torch("desk-torch", *options), place.in_c("desk-c", *options), 1e-3)
     size = tap_difference(place.path("desk-torch"), place.path("desk-c"))
     check("desk-1m, taps after 200 steps", size <= 1e-3, f"{size:.1e}")
@@ -262,8 +263,7 @@ def check_resume(place):
 def check_interchange(place):
     start = place.path("start")
     place.in_c("start", *SMALL, "--shift-window", "2", "--checkpoint-every", "3")
-    code = train.model_code()
-    model = code.KVShiftForCausalLM.from_pretrained(start)
+    model = kvshift.torch.KVShiftForCausalLM.from_pretrained(start)
     model.save_pretrained(place.path("sharded"), max_shard_size="20KB")
     parts = [name for name in os.listdir(place.path("sharded")) if name.endswith(".safetensors")]
     check("a folder with shards", len(parts) > 2, len(parts))
@@ -273,7 +273,7 @@ def check_interchange(place):
         compare_runs(f"C -> PyTorch, {name}", ours, place.in_c(f"c from {name}", "--init-from", path, *more), 1e-5)
     done = place.path("torch from one file")
     ids = torch.randint(0, 256, (20,), generator=torch.manual_seed(1))
-    again = code.KVShiftForCausalLM.from_pretrained(done).eval()
+    again = kvshift.torch.KVShiftForCausalLM.from_pretrained(done).eval()
     with torch.no_grad():
         expected = again(input_ids=ids[None]).logits[0]
     with kvshift.Model.load(done) as library:
@@ -402,7 +402,7 @@ def check_refusals(place):
         ("no such model", [*here, *new, "--init-from", place.path("nowhere")], "nowhere"),
         ("no GPU", [*here, *SMALL, *new, "--device", "cuda"], "option '--device' is cuda, but PyTorch finds no GPU"),
         ("long sequences", [*here, *SMALL, *new, "--sequence-tokens", "64"], "--sequence-tokens"),
-        ("attention", [*here, *SMALL, *new, "--attention", "nonsense"], "nonsense"),
+        ("attention", [*here, *SMALL, *new, "--attention", "nonsense"], "PyTorch cannot train this model"),
         ("unwritable folder", [*here, *SMALL, "--out", "/proc/nothing/here"], "cannot write into '/proc'"),
         ("a file as a folder", [*here, *SMALL, "--out", place.folder / "text.txt"], "text.txt"),
     ]
