@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 #define KVS_VERSION_MAJOR 0 /**< Raised when programs must be changed. */
-#define KVS_VERSION_MINOR 1 /**< Raised when calls are added. */
+#define KVS_VERSION_MINOR 2 /**< Raised when calls are added. */
 #define KVS_VERSION_PATCH 0 /**< Raised by fixes. */
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -244,10 +244,10 @@ KVS_API void kvs_detokenizer_reset(kvs_detokenizer *detokenizer);
 typedef struct kvs_setting {
     const char *name;      /**< "shift-form" */
     const char *type;      /**< "flag", "count", "number", "choice", "counts" and "numbers" (lists:
-                            0,2,5), or "optional" (a count or nothing) */
+                            0,2,5), "optional" (a count or nothing), or "text" */
     const char *group;     /**< a heading: "Model" */
     const char *help;      /**< one line */
-    const char *value;     /**< the default as text; "" = an empty list */
+    const char *value;     /**< the default as text; "" = an empty list or text */
     const char *automatic; /**< what the default 0 or "" means, if the library chooses the value;
                                      otherwise NULL */
     const char *const *choices; /**< the values of a choice, ended by NULL; NULL for other types */

@@ -168,6 +168,14 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_data *data,
                                   const kvs_train_config *train, kvs_err *err);
 
+/** Measures, in about a tenth of a second, the operations per second of the matrix products that
+ * training with this configuration makes on the runtime's threads.  NaN if memory runs out. */
+KVS_API double kvs_train_peak(const kvs_runtime *rt, const kvs_train_config *train);
+/** Estimates the seconds that `steps` steps of a plan take on machines with that peak and nothing
+ * else to do.  Transfers between ranks are not counted. */
+KVS_API double kvs_train_seconds(const kvs_plan *plan, const kvs_model_config *config,
+                                 const kvs_train_config *train, double steps, double peak);
+
 /** The machines that a plan is for. */
 typedef struct kvs_cluster {
     size_t ranks;        /**< number of ranks */
@@ -923,6 +931,17 @@ KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *
 enum {
     KVS_DRAWN_HEADS_MAX = 256 /**< largest number of heads */
 };
+
+/** Limits of kvs_text_patterns_draw(). */
+enum {
+    KVS_DRAWN_TOKENS_MAX = 40,    /**< largest number of tokens */
+    KVS_DRAWN_TEXT_HEADS_MAX = 32 /**< heads that are drawn: the first ones */
+};
+/** Draws the patterns of the heads on a sequence, with its tokens on the axes, as an SVG file.
+ * labels[count] are the texts of the tokens.  Needs gnuplot. */
+KVS_API kvs_status kvs_text_patterns_draw(const char *svg, const kvs_model *model,
+                                          const int32_t *ids, const char *const *labels,
+                                          size_t count, kvs_err *err);
 
 /** Draws the patterns of all heads (at most KVS_DRAWN_HEADS_MAX) on the first sequence of `options`
  * as SVG, A next to A_V.  Needs gnuplot. */

@@ -109,9 +109,9 @@ static void format_step(char *line, size_t size, const kvsi_train_progress *p,
     if (!isnan(p->eval_loss))
         snprintf(evaluation, sizeof evaluation, " (evaluation %.4f)", p->eval_loss);
     snprintf(line, size,
-             "step %" PRIu64 "/%" PRIu64 "%s  loss %.4f%s%s  lr %.2e  %s tokens/s  %s, %s left",
-             record->step, p->steps, epoch, record->loss, evaluation, accuracy, record->lr, rate,
-             elapsed_text, left_text);
+             "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %s left%s%s  lr %.2e  %s tokens/s  %s",
+             record->step, p->steps, record->loss, accuracy, left_text, epoch, evaluation,
+             record->lr, rate, elapsed_text);
 }
 
 static void show_evaluation(kvsi_train_progress *p, const kvs_step_record *record)
@@ -124,13 +124,19 @@ static void show_evaluation(kvsi_train_progress *p, const kvs_step_record *recor
     p->eval_loss = record->eval_loss;
 }
 
-static int step_is_due(const kvsi_train_progress *p, const kvs_step_record *record, double now)
+/* About twenty lines stay, so that the history of the loss can be seen. */
+static int is_kept(const kvsi_train_progress *p, const kvs_step_record *record)
 {
     const uint64_t stride = (p->steps + PLAIN_LINES - 1) / PLAIN_LINES;
 
-    if (record->step == p->steps)
+    return record->step == p->steps || record->step % stride == 0;
+}
+
+static int step_is_due(const kvsi_train_progress *p, const kvs_step_record *record, double now)
+{
+    if (is_kept(p, record))
         return 1;
-    return p->line.terminal ? now - p->line.shown >= TERMINAL_SECONDS : record->step % stride == 0;
+    return p->line.terminal && now - p->line.shown >= TERMINAL_SECONDS;
 }
 
 void kvsi_train_progress_step(kvsi_train_progress *p, const kvs_step_record *record)
@@ -148,4 +154,6 @@ void kvsi_train_progress_step(kvsi_train_progress *p, const kvs_step_record *rec
         return;
     format_step(line, sizeof line, p, record, now - p->line.started);
     kvsi_progress_show(&p->line, line);
+    if (is_kept(p, record))
+        kvsi_progress_end(&p->line);
 }

@@ -37,7 +37,7 @@ typedef struct kvsi_train_progress {
 
 void kvsi_train_progress_start(kvsi_train_progress *p, uint64_t steps, double epochs_per_step,
                                int quiet);
-/* Elsewhere than on a terminal about twenty lines are printed over the whole run. */
+/* About twenty lines are printed over the whole run; on a terminal a last line is rewritten. */
 void kvsi_train_progress_step(kvsi_train_progress *p, const kvs_step_record *record);
 
 #endif

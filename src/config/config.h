@@ -268,6 +268,10 @@ struct kvs_train_config {
     int decay_all;      /* weight_decay for every tensor: also gains, biases, and the shift unless
                          shift_decay is set */
     int only_shift;     /* train only the shift's parameters */
+    char rates[KVSI_STRING_SIZE]; /* NAME=FACTOR,...: factors of the rates of tensors, see
+                                     train/rates.h */
+    uint64_t patience; /* evaluations without a lower loss after which the run ends; 0 = no limit */
+    int save_best;     /* the final model has the weights of the lowest evaluation loss */
     int eval_dropout;   /* dropout stays on when evaluating */
     int recompute; /* compute a layer again in the backward pass instead of keeping its activations:
                       less memory, more time, the same bits */

@@ -102,6 +102,22 @@ void kvsi_page_note(kvsi_page *page, const char *text)
         add_element(&page->text, "p class=\"soft\"", text, "p");
 }
 
+void kvsi_page_sample(kvsi_page *page, const char *lead, const char *prompt, const char *text)
+{
+    kvsi_text *out = &page->text;
+
+    if (page->markdown) {
+        kvsi_text_format(out, "**%s** *%s*%s\n\n", lead, prompt, text);
+        return;
+    }
+    add_element(out, "p class=\"soft\"", lead, "p");
+    kvsi_text_add(out, "<pre><b>");
+    kvsi_text_add_xml(out, prompt);
+    kvsi_text_add(out, "</b>");
+    kvsi_text_add_xml(out, text);
+    kvsi_text_add(out, "</pre>\n");
+}
+
 void kvsi_page_code(kvsi_page *page, const char *text)
 {
     if (page->markdown)

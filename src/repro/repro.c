@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "bench/probe.h"
+#include "bench/estimate.h"
 #include "kernels/runtime.h"
 #include "repro/execute.h"
 #include "repro/experiment_folder.h"
@@ -11,8 +11,6 @@
 
 #include <math.h>
 #include <string.h>
-
-enum { PROBES = 6 };
 
 struct kvs_repro {
     const kvsi_experiment *experiment;
@@ -133,35 +131,20 @@ const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
     return repro && index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
 }
 
-/* Training reaches this share of the peak, less for narrow models, which fill vectors and caches
- * only partly.  Each step has a fixed cost.  Measured on two cores. */
-static double run_seconds(const kvsi_planned *run, double peak)
-{
-    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), per_step = 0.0005;
-
-    return run->view.flops / (share * peak) + per_step * (double)run->view.steps;
-}
-
 double kvs_repro_seconds(const kvs_repro *repro)
 {
-    kvsi_products products;
-    kvsi_probe *probe;
-    double peak = 0, seconds = 0;
+    double peak, seconds = 0;
 
     if (!repro)
         return NAN;
-    products = kvsi_products_of(repro->alone.ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE);
-    probe = kvsi_alloc(1, sizeof *probe);
-    if (!probe)
-        return NAN;
-    kvsi_probe_init(probe, products.unit, repro->alone.threads);
-    for (int i = 0; i < PROBES; i++)
-        /* other processes make some lower */
-        peak = fmax(peak, kvsi_probe_peak(probe) / products.cost);
-    kvsi_free(probe);
-    for (size_t i = 0; i < repro->plan.count; i++)
-        if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)
-            seconds += run_seconds(repro->plan.runs + i, peak);
+    peak = kvsi_estimate_peak(repro->alone.ops->name, repro->alone.threads, KVSI_PRECISION_F32);
+    for (size_t i = 0; i < repro->plan.count; i++) {
+        const kvsi_planned *run = repro->plan.runs + i;
+
+        if (run->view.state <= KVS_RUN_BEGUN)
+            seconds += kvsi_estimate_seconds(run->view.flops, (double)run->view.steps,
+                                             run->model.dim, peak);
+    }
     return seconds * repro->share;
 }
 

@@ -3,12 +3,14 @@
 #ifndef KVSI_TRAIN_OPTIMIZER_H
 #define KVSI_TRAIN_OPTIMIZER_H
 
+#include "train/rates.h"
 #include "train/reducer.h"
 
 typedef struct kvsi_optimizer {
     kvsi_reducer *reducer; /* borrowed */
     real *mean, *square;   /* moments of the parameters that this rank updates: whole or sharded */
     double *sum, *scale;   /* backend memory: sum of squares, and factor of the gradients */
+    kvsi_rates rates;
     double *sums;          /* [1 + ranks, buckets, chunks per rank] */
 } kvsi_optimizer;
 
