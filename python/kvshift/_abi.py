@@ -3,7 +3,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
                     c_int64, c_size_t, c_uint, c_uint8, c_uint64, c_void_p)
 
 KVS_VERSION_MAJOR = 0
-KVS_VERSION_MINOR = 1
+KVS_VERSION_MINOR = 2
 KVS_VERSION_PATCH = 0
 KVS_OK = 0
 KVS_E_INVALID = -1
