@@ -6,6 +6,27 @@ if(KVSHIFT_WERROR)
     list(APPEND KVSHIFT_WARNINGS -Werror)
 endif()
 
+# Hardening of optimized builds.  Sanitizers find more and do not work with checked libc calls.
+set(KVSHIFT_HARDENING_FLAGS)
+set(KVSHIFT_HARDENING_LINK_FLAGS)
+if(KVSHIFT_HARDENING AND NOT KVSHIFT_SANITIZE AND NOT KVSHIFT_FUZZ)
+    include(CheckCCompilerFlag)
+    include(CheckLinkerFlag)
+    include(CheckPIESupported)
+    check_pie_supported(OUTPUT_VARIABLE pie_output LANGUAGES C) # executables are linked with -pie
+    check_c_compiler_flag(-fstack-protector-strong KVSHIFT_HAVE_STACK_PROTECTOR)
+    if(KVSHIFT_HAVE_STACK_PROTECTOR)
+        list(APPEND KVSHIFT_HARDENING_FLAGS -fstack-protector-strong)
+    endif()
+    list(APPEND KVSHIFT_HARDENING_FLAGS
+        $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE>
+        $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=3>)
+    check_linker_flag(C LINKER:-z,relro,-z,now KVSHIFT_HAVE_RELRO)
+    if(KVSHIFT_HAVE_RELRO)
+        list(APPEND KVSHIFT_HARDENING_LINK_FLAGS LINKER:-z,relro,-z,now LINKER:-z,noexecstack)
+    endif()
+endif()
+
 set(KVSHIFT_SANITIZE_FLAGS)
 set(KVSHIFT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive) # tests run in parallel on the same cores
 if(KVSHIFT_FUZZ)
@@ -41,8 +62,9 @@ endif()
 
 # Flags of every target of this project: warnings, sanitizers, include roots.
 function(kvshift_own_code target)
-    target_compile_options(${target} PRIVATE ${KVSHIFT_WARNINGS} ${KVSHIFT_SANITIZE_FLAGS})
-    target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})
+    target_compile_options(${target} PRIVATE
+        ${KVSHIFT_WARNINGS} ${KVSHIFT_HARDENING_FLAGS} ${KVSHIFT_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${KVSHIFT_HARDENING_LINK_FLAGS} ${KVSHIFT_SANITIZE_FLAGS})
     target_include_directories(${target} PRIVATE
         ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated)
     target_include_directories(${target} SYSTEM PRIVATE ${KVSHIFT_INCLUDE_DIRS})

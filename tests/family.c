@@ -27,6 +27,14 @@ typedef struct variant {
     .rope = {.scaling = KVSI_ROPE_YARN, .factor = 4, .original_context = 16, .beta_fast = 4}
 #define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
+#define LONGROPE                                                                                   \
+    .head_size = 8, .rope = {.scaling = KVSI_ROPE_LONGROPE,                                        \
+                             .factor = 4,                                                          \
+                             .original_context = 4096,                                             \
+                             .shorts = 4,                                                          \
+                             .short_factor = {1, 1.2, 1.7, 2},                                     \
+                             .longs = 4,                                                           \
+                             .long_factor = {2, 3, 4, 5}}
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 #define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
@@ -63,6 +71,7 @@ static const variant variants[] = {
     {"biases", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1}},
     {"bias of q, k and v", {SHIFT(QKV, FREE, 2), .qkv_bias = 1}},
     {"yarn", {SHIFT(KV, FREE, 1), YARN}},
+    {"longrope", {SHIFT(KV, FREE, 1), LONGROPE}},
     {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(HEAD)}},
     {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(HEAD)}},
     {"norms of q and k together", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(FULL)}},

@@ -121,6 +121,13 @@ class Corpus(Handle):
         call("kvs_corpus_load_tokenizer", ctypes.byref(pointer), self._handle)
         return Tokenizer._of(pointer) if pointer else None
 
+    def sources(self) -> list[dict[str, Any]]:
+        """The text files that it was built from: name, bytes and checksum (XXH64) of each."""
+        size, sum, found = ctypes.c_uint64(), ctypes.c_uint64(), []
+        while name := library.kvs_corpus_source(self._handle, len(found), ctypes.byref(size), ctypes.byref(sum)):
+            found.append({"name": os.fsdecode(name), "bytes": size.value, "checksum": f"{sum.value:016x}"})
+        return found
+
     def hold_out(self, fraction: float) -> None:
         """Makes the last part of a single llm.c or nanoGPT file the validation split."""
         with self._lock:

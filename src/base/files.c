@@ -253,7 +253,8 @@ out:
 
 int kvsi_file_exists(const char *path)
 {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
 int kvsi_is_folder(const char *path)

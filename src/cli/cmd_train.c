@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -172,8 +171,8 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
 }
 
 /* A failed evaluation is reported; training continues. */
-static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
-                         kvs_benchmark_scores *out)
+static int on_benchmark(void *user, const kvs_model *model, uint64_t step,
+                        kvs_benchmark_scores *out)
 {
     callbacks *c = user;
     kvs_err err;
@@ -183,6 +182,7 @@ static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
         fprintf(stderr, "kvshift: no benchmarks of step %" PRIu64 ": %s\n", step, err.message);
     else if (!c->s->quiet)
         kvsi_train_benchmarks_print(step, out);
+    return kvsi_stop_signal() ? KVS_PROGRESS_STOP : 0;
 }
 
 static void on_notice(void *user, const char *line)
@@ -205,8 +205,8 @@ static void report_stop(const callbacks *c, const kvs_train_result *result)
     const char *saved = c->s->out ? "; --resume continues from there" : "";
 
     if (kvsi_stop_signal())
-        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                kvsi_stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n", kvsi_stop_signal_name(),
+                result->steps, saved);
     else if (c->time_is_up)
         fprintf(stderr, "stopped after %g minutes (--max-time), after step %" PRIu64 "%s\n",
                 c->s->max_time, result->steps, saved);

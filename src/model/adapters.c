@@ -1,7 +1,7 @@
 #include "model/adapters.h"
 
 #include "base/text.h"
-#include "formats/families.h"
+#include "formats/hf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,22 +150,26 @@ static kvs_status check_packed(const kvsi_family *family, const char *name, kvs_
     return KVS_OK;
 }
 
+const kvsi_family *kvsi_adapters_family(const kvs_model_config *config)
+{
+    kvs_model_config without = *config;
+    const kvsi_family *family = NULL;
+
+    without.lora.rank = 0;
+    json_decref(kvsi_hf_config_to_family_json(&without, &family));
+    return family;
+}
+
 /* Fails if an adapter is of rows that files of the model's family have in a tensor with others: for
- * that tensor it would be no adapter of the same rank.  With a shift the model is no longer one of
- * the family. */
+ * that tensor it would be no adapter of the same rank. */
 static kvs_status check_family(const kvs_model_config *config, kvs_err *err)
 {
-    const kvsi_family *family = config->family ? kvsi_family_find(config->family) : NULL;
+    const kvsi_family *family = kvsi_adapters_family(config);
     kvsi_layout layout;
     kvs_status st;
 
-    if (family && family->names && config->shift.targets == 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "files of %s have other names for their matrices, under which adapters "
-                         "cannot be written; add a shift",
-                         family->type);
     st = kvsi_layout_init(&layout, config, err);
-    if (st == KVS_OK && family && config->shift.targets == 0)
+    if (st == KVS_OK && family)
         for (size_t i = 0; st == KVS_OK && i < layout.adapter_count; i++)
             st = check_packed(family, layout.list[layout.adapters[i].weight].name, err);
     kvsi_layout_release(&layout);

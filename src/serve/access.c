@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -16,10 +17,17 @@ struct kvsi_access {
     int checks_host;
 };
 
+/* A name that only looks like an address, such as 127.example.com, is not one of this machine. */
 int kvsi_is_loopback(const char *host)
 {
-    return strcasecmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "::1") == 0;
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    return strcasecmp(host, "localhost") == 0;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -217,6 +217,26 @@ int kvsi_exchange_header(char *out, size_t size, const kvsi_exchange *x, const c
     return 1;
 }
 
+/* The library takes "Transfer-Encoding : chunked" for a header of another name, a proxy may not. */
+static enum MHD_Result find_blank(void *user, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    int *found = user;
+
+    (void)kind;
+    (void)value;
+    *found |= name[strcspn(name, " \t")] != '\0';
+    return MHD_YES;
+}
+
+static int has_blank_in_name(const kvsi_exchange *x)
+{
+    int found = 0;
+
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, find_blank, &found);
+    return found;
+}
+
 /* Returns what is wrong with the headers that say where the request ends and whom it is for; NULL =
  * nothing.  Readings of such headers that differ between a proxy and this server would let one
  * request hide another. */
@@ -226,6 +246,8 @@ static const char *framing_error(const kvsi_exchange *x)
     const header_search coding = find_header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     const header_search host = find_header(x, MHD_HTTP_HEADER_HOST);
 
+    if (has_blank_in_name(x))
+        return "the name of a header has a blank";
     if (length.count > 1)
         return "the request has several lengths";
     if (coding.count > 0 && length.count > 0)

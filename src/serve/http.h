@@ -6,8 +6,9 @@
  * client is gone: then calls do nothing.
  *
  * The layer refuses what the library would accept: several lengths, a length beside a transfer
- * coding, transfer codings other than "chunked", no host or several.  A request has to arrive
- * within a time, however slowly it is sent, and an answer has to be taken within the same time. */
+ * coding, transfer codings other than "chunked", blanks in names of headers, no host or several.  A
+ * request has to arrive within a time, however slowly it is sent, and an answer has to be taken
+ * within the same time. */
 #ifndef KVSI_SERVE_HTTP_H
 #define KVSI_SERVE_HTTP_H
 

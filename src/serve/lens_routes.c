@@ -1,6 +1,7 @@
 #include "serve/lens_routes.h"
 
 #include "base/memory.h"
+#include "serve/request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,13 @@ kvs_status kvsi_lens_reply(kvsi_lens_answer *out, const kvsi_lens_route *route,
                            const kvsi_lens_call *call, const char *body, size_t size, kvs_err *err)
 {
     kvsi_lens_call parsed = *call;
+    kvsi_refusal refusal;
     const char *field;
     json_t *value;
     kvs_status st = KVS_OK;
 
+    if (kvsi_request_check_shape(body, size, &refusal) != KVS_OK)
+        return kvsi_fail(err, KVS_E_LIMIT, "%s", refusal.message);
     if (size > 0)
         TRY(kvsi_json_parse(&parsed.body, body, size, "the request", err));
     json_object_foreach(parsed.body, field, value) {

@@ -378,6 +378,16 @@ static int is_none_or_auto(const json_t *value)
     return text && (strcmp(text, "none") == 0 || strcmp(text, "auto") == 0);
 }
 
+static int is_zero(const json_t *value)
+{
+    return is_nothing(value) || (json_is_number(value) && json_number_value(value) == 0);
+}
+
+static int is_one(const json_t *value)
+{
+    return json_is_number(value) && json_number_value(value) == 1;
+}
+
 static int is_text_format(const json_t *value)
 {
     const char *type = json_string_value(json_object_get(value, "type"));
@@ -483,14 +493,34 @@ static const field fields[] = {
     {"cache_salt", KVSI_GENERATES, TEXT, AT(salt),
      .help = "prefixes are shared only among requests with the same text"},
     {"suffix", KVSI_COMPLETIONS, REFUSED, .means_nothing = is_nothing},
-    {"tools", KVSI_CHAT, REFUSED, .means_nothing = is_nothing},
-    {"tool_choice", KVSI_CHAT, REFUSED, .means_nothing = is_none_or_auto},
-    {"functions", KVSI_CHAT, REFUSED, .means_nothing = is_nothing},
-    {"function_call", KVSI_CHAT, REFUSED, .means_nothing = is_none_or_auto},
+    {"tools", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"tool_choice", KVSI_GENERATES, REFUSED, .means_nothing = is_none_or_auto},
+    {"functions", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"function_call", KVSI_GENERATES, REFUSED, .means_nothing = is_none_or_auto},
     {"response_format", KVSI_GENERATES, REFUSED, .means_nothing = is_text_format},
     {"modalities", KVSI_CHAT, REFUSED, .means_nothing = is_text_only},
     {"audio", KVSI_CHAT, REFUSED, .means_nothing = is_nothing},
     {"prediction", KVSI_CHAT, REFUSED, .means_nothing = is_nothing},
+    {"web_search_options", KVSI_CHAT, REFUSED, .means_nothing = is_nothing},
+    /* Names of other servers: with them the answer would be another one. */
+    {"grammar", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"json_schema", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"guided_json", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"guided_regex", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"guided_choice", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"guided_grammar", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"structured_outputs", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"allowed_token_ids", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"bad_words", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"prompt_logprobs", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"use_beam_search", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
+    {"length_penalty", KVSI_GENERATES, REFUSED, .means_nothing = is_one},
+    {"repeat_penalty", KVSI_GENERATES, REFUSED, .means_nothing = is_one},
+    {"typical_p", KVSI_GENERATES, REFUSED, .means_nothing = is_one},
+    {"mirostat", KVSI_GENERATES, REFUSED, .means_nothing = is_zero},
+    {"dry_multiplier", KVSI_GENERATES, REFUSED, .means_nothing = is_zero},
+    {"xtc_probability", KVSI_GENERATES, REFUSED, .means_nothing = is_zero},
+    {"n_predict", KVSI_GENERATES, REFUSED, .means_nothing = is_nothing},
 };
 /* clang-format on */
 
@@ -620,9 +650,7 @@ static kvs_status check_together(const reading *in)
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-/* Checks nesting and number of values before the parser sees the text: its memory and its stack
- * grow with them. */
-static kvs_status check_shape(const char *text, size_t size, kvsi_refusal *refusal)
+kvs_status kvsi_request_check_shape(const char *text, size_t size, kvsi_refusal *refusal)
 {
     const size_t most = KVSI_PROMPT_TOKENS + 4096;
     size_t depth = 0, values = 0;
@@ -654,7 +682,7 @@ static kvs_status parse_body(kvsi_request *r, const char *text, size_t size, kvs
 {
     kvs_err err = {0};
 
-    TRY(check_shape(text, size, refusal));
+    TRY(kvsi_request_check_shape(text, size, refusal));
     if (kvsi_json_parse(&r->body, text, size, "request", &err) == KVS_OK)
         return KVS_OK;
     return err.status == KVS_E_NOMEM

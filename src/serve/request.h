@@ -80,6 +80,9 @@ typedef struct kvsi_request {
     kvsi_text ignored; /* names that the table does not have, with commas */
 } kvsi_request;
 
+/* Checks nesting and number of values before a parser sees the text: its memory and its stack grow
+ * with them. */
+kvs_status kvsi_request_check_shape(const char *text, size_t size, kvsi_refusal *refusal);
 /* Parses and checks a body.  The request must be released in any case. */
 kvs_status kvsi_request_parse(kvsi_request *r, unsigned endpoint, const char *text, size_t size,
                               const kvsi_request_limits *limits, kvsi_refusal *refusal);

@@ -210,55 +210,68 @@ static kvs_status log_step(run *r, kvs_step_record *record, kvs_err *err)
     return kvsi_run_log_step(r->folder, record, has_shift ? r->layers : NULL, layers, err);
 }
 
-static int has_benchmarks_at(const run *r, uint64_t step)
+/* The same on all ranks, also if only some have the callback. */
+static int is_benchmark_due(const run *r, uint64_t step)
 {
     const uint64_t every = r->job->config.eval_tasks_every;
 
-    return r->job->benchmark && every > 0 && step % every == 0;
+    return every > 0 && step > 0 && step % every == 0;
 }
 
-static kvs_status score_benchmarks(const run *r, uint64_t step, kvs_err *err)
+static kvs_status score_benchmarks(const run *r, uint64_t step, int *request, kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
     kvs_benchmark_scores made = {0};
 
-    job->benchmark(job->user, job->model, step, &made);
+    if (!job->benchmark)
+        return KVS_OK;
+    *request |= job->benchmark(job->user, job->model, step, &made);
     return made.count > 0 && r->folder ? kvsi_run_log_benchmarks(r->folder, step, &made, err)
                                        : KVS_OK;
 }
 
 /* Rank 0 scores; the other ranks wait for it in report_progress. */
-static kvs_status benchmark(const run *r, uint64_t step, kvs_err *err)
+static kvs_status benchmark(const run *r, uint64_t step, int *request, kvs_err *err)
 {
-    if (!has_benchmarks_at(r, step))
+    if (!is_benchmark_due(r, step))
         return KVS_OK;
     TRY(kvsi_trainer_wait(r->trainer, err));
-    return r->is_first ? score_benchmarks(r, step, err) : KVS_OK;
+    return r->is_first ? score_benchmarks(r, step, request, err) : KVS_OK;
 }
 
-/* A run that was stopped while it scored has a checkpoint of that step, but no scores. */
-static kvs_status benchmark_resumed(const run *r, kvs_err *err)
+/* What one rank requests, all do: *request is the union of the ranks' requests. */
+static kvs_status share_request(const run *r, int *request, kvs_err *err)
+{
+    const int own = *request;
+
+    TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
+    for (size_t i = 0; i < r->comm->size; i++)
+        *request |= r->requests[i];
+    return KVS_OK;
+}
+
+/* A run that was stopped while it scored has a checkpoint of that step, but no scores.  If it is
+ * stopped again, it must not go on to another step: the scores would be missing for good. */
+static kvs_status benchmark_resumed(const run *r, int *request, kvs_err *err)
 {
     const uint64_t step = r->result->steps;
 
-    if (!r->folder || step == 0 || !has_benchmarks_at(r, step) ||
-        kvsi_run_last_benchmarks(r->folder) >= step)
+    if (!is_benchmark_due(r, step))
         return KVS_OK;
-    return score_benchmarks(r, step, err);
+    if (r->folder && kvsi_run_last_benchmarks(r->folder) < step)
+        TRY(score_benchmarks(r, step, request, err));
+    return share_request(r, request, err);
 }
 
-/* Calls `progress` on every rank; what one rank requests, all do. */
+/* Calls `progress` on every rank. */
 static kvs_status report_progress(const run *r, const kvs_step_record *record, int *request,
                                   kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
-    const int own = job->progress ? job->progress(job->user, record) : 0;
 
-    TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
-    *request = 0;
-    for (size_t i = 0; i < r->comm->size; i++)
-        *request |= r->requests[i];
-    return KVS_OK;
+    if (job->progress)
+        *request |= job->progress(job->user, record);
+    return share_request(r, request, err);
 }
 
 static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
@@ -409,15 +422,16 @@ kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_e
 
     *result = (kvs_train_result){.size = sizeof *result, .final = {.size = sizeof result->final}};
     TRY_OUT(prepare(&r, err));
-    TRY_OUT(benchmark_resumed(&r, err));
+    TRY_OUT(benchmark_resumed(&r, &request, err));
     while (!(request & KVS_PROGRESS_STOP) && result->steps < job->config.steps) {
         kvs_step_record record;
         int is_best;
 
+        request = 0;
         TRY_OUT(step(&r, &record, err));
         TRY_OUT(evaluate(&r, &record, err));
         TRY_OUT(log_step(&r, &record, err));
-        TRY_OUT(benchmark(&r, record.step, err));
+        TRY_OUT(benchmark(&r, record.step, &request, err));
         TRY_OUT(report_progress(&r, &record, &request, err));
         TRY_OUT(sample(&r, record.step, err));
         is_best = note_evaluation(&r, &record);

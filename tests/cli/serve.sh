@@ -16,6 +16,8 @@ printf 'a b\n' >blank
 refused 2 "'--model' (-m) is required"
 refused 1 "nowhere" -m nowhere
 refused 2 "needs --api-key-file" -m run --template raw --host 0.0.0.0
+refused 2 "needs --api-key-file" -m run --template raw --host ::
+refused 2 "needs --api-key-file" -m run --template raw --host 127.example.com
 refused 1 "cannot open 'nokeys'" -m run --template raw --api-key-file nokeys
 refused 2 "'empty' has no key" -m run --template raw --api-key-file empty
 refused 2 "'blank': key 1 has a blank" -m run --template raw --api-key-file blank

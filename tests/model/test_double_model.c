@@ -25,6 +25,15 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
     .rope = {.scaling = KVSI_ROPE_YARN, .factor = 4, .original_context = 16, .beta_fast = 4}
 #define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
+#define DYNAMIC .rope = {.scaling = KVSI_ROPE_DYNAMIC, .factor = 2, .original_context = 8}
+#define LONGROPE                                                                                   \
+    .rope = {.scaling = KVSI_ROPE_LONGROPE,                                                        \
+             .factor = 4,                                                                          \
+             .original_context = 8,                                                                \
+             .shorts = 2,                                                                          \
+             .short_factor = {1.2, 1.7},                                                           \
+             .longs = 2,                                                                           \
+             .long_factor = {2, 3}}
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 #define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
@@ -119,6 +128,14 @@ static const variant variants[] = {
     {"gated GELU", {SHIFT(KV, FREE, 1), .activation = KVSI_ACTIVATION_GELU_TANH}},
     {"gated exact GELU", {SHIFT(KV, FREE, 1), .activation = KVSI_ACTIVATION_GELU}},
     {"plain SiLU", {SHIFT(KV, FREE, 1), .plain_mlp = 1}},
+    {"plain ReLU, learned positions, biases",
+     {SHIFT(KV, FREE, 1), .activation = KVSI_ACTIVATION_RELU, .plain_mlp = 1, .mlp_bias = 1,
+      .positions = KVSI_POSITIONS_LEARNED, .norm_kind = KVSI_NORM_LAYER}},
+    {"gated ReLU", {SHIFT(KV, FREE, 1), .activation = KVSI_ACTIVATION_RELU}},
+    {"linear", {SHIFT(KV, FREE, 1), LINEAR}},
+    {"llama3", {SHIFT(KV, FREE, 1), LLAMA3}},
+    {"dynamic", {SHIFT(KV, FREE, 1), DYNAMIC}},
+    {"longrope", {SHIFT(KV, FREE, 1), LONGROPE}},
     {"layers without rope", {SHIFT(KV, FREE, 1), .no_rope_layers = 1 << 1, LLAMA3}},
     {"own base of sliding layers",
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},

@@ -6,13 +6,15 @@ usage: serve_check.py KVSHIFT [--only TEXT] [--limit N]
 The package: completions, chats, streams, log-probabilities, errors, repeated requests.  The harness:
 its model local-completions on the models eval-reference/plain and eval-reference/shifted of
 $KVSHIFT_SHARED/data, one request after the other and eight at a time, against 'kvshift eval' on the
-same documents, as eval_check.py compares them.  Exits 77 where a module or the data is missing.
+same documents, as eval_check.py compares them; MMLU with five examples, with and without stored
+prefixes.  Exits 77 where a module or the data is missing.
 """
 import argparse
 import os
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
 import harness
@@ -98,19 +100,31 @@ def check_queue(command, model):
                                           extra_body={"ignore_eos": True, "n": 2})
         next(iter(first))
         assert client.completions.create(model="any", prompt="b", max_tokens=1).choices
-        assert server.metrics().get('answers_total{path="/v1/completions",status="429"}', 0) >= 0
+        assert server.metrics()['answers_total{path="/v1/completions",status="429"}'] >= 1
 
 
 # ---- the harness ---------------------------------------------------------------------------------
 
-def run_case(c, command, model, port, data, place, case, limit, concurrent):
+class TimedCompletions(LocalCompletionsAPI):
+    """Notes the seconds that the requests take."""
+
+    def _loglikelihood_tokens(self, requests, **named):
+        began = time.perf_counter()
+        try:
+            return super()._loglikelihood_tokens(requests, **named)
+        finally:
+            self.seconds = time.perf_counter() - began
+
+
+def evaluate_both(c, command, model, port, data, place, case, limit, concurrent, context):
+    """Compares the samples of both; returns the seconds of the harness's requests."""
     _, tasks, shots, own_limit = case
     limit = limit or own_limit
     folder = harness.write_tasks(place, tasks, data)
-    client = LocalCompletionsAPI(
+    client = TimedCompletions(
         base_url=f"http://127.0.0.1:{port}/v1/completions", model="any", tokenizer=model,
         tokenizer_backend="huggingface", tokenized_requests=True, add_bos_token=True,
-        max_length=512, num_concurrent=concurrent, batch_size=1)
+        max_length=context, num_concurrent=concurrent, batch_size=1)
     harness.evaluate(client, tasks, folder, shots, limit, out=os.path.join(place, "theirs"))
     subprocess.run([command, "eval", "-m", model, "--tasks", ",".join(tasks), "--data", data, "--num-fewshot",
                     str(shots), "--limit", str(limit), "--out", os.path.join(place, "ours"), "--quiet"],
@@ -121,6 +135,34 @@ def run_case(c, command, model, port, data, place, case, limit, concurrent):
         c.same(f"{task}, documents", len(their_samples[task]), len(our_samples.get(task, [])))
         for a, b in zip(sorted(their_samples[task], key=lambda s: s["doc_id"]), our_samples.get(task, [])):
             compare_sample(c, task, a, b)
+    return client.seconds
+
+
+PREFIX_CASE = ("mmlu 5-shot", ["mmlu_anatomy", "mmlu_astronomy"], 5, 10)
+PREFIX_MODEL = "--dim 512 --ffn 1408 --layers 8 --heads 8 --kv-heads 8 --shift kv --context 2048".split()
+PREFIX_SPEEDUP = 4
+
+
+def check_prefixes(command, data, place, limit):
+    """Requests that share examples take a fourth of the time with stored prefixes, and have the numbers
+    of 'kvshift eval' with and without them.  Returns whether this holds."""
+    model, seconds, wrong = os.path.join(place, "random"), {}, 0
+    tokenizer = os.path.join(data, "tokenizer-gpt2", "tokenizer.json")
+    subprocess.run([command, "convert", "--random", "desk-1m", model, *PREFIX_MODEL, "--vocab", "50257",
+                    "-t", tokenizer], check=True, capture_output=True)
+    for store in ("without", "with"):
+        options = ["--prefix-cache", "0"] if store == "without" else []
+        with Server(command, model, "--template", "raw", *options) as server:
+            c = Comparison(f"{PREFIX_CASE[0]}, {store} stored prefixes")
+            seconds[store] = evaluate_both(c, command, model, server.port, data, os.path.join(place, store),
+                                           PREFIX_CASE, limit, 1, 2048)
+            fed = server.metrics()["fed_tokens_total"]
+        print(f"{c.name}: {c.samples} documents, largest difference {c.largest:.1e}, {fed:.0f} tokens computed, "
+              f"{seconds[store]:.1f} s", flush=True)
+        wrong += c.wrong
+    faster = seconds["without"] / seconds["with"]
+    print(f"{PREFIX_CASE[0]}: {faster:.1f} times as fast with stored prefixes (at least {PREFIX_SPEEDUP})")
+    return not wrong and faster >= PREFIX_SPEEDUP
 
 
 def main():
@@ -148,12 +190,16 @@ def main():
                         c = Comparison(f"{kind} {case[0]}, {concurrent} at a time")
                         if options.only not in c.name:
                             continue
-                        run_case(c, options.kvshift, model, server.port, data,
-                                 os.path.join(place, c.name.replace(" ", "-")), case, options.limit, concurrent)
+                        evaluate_both(c, options.kvshift, model, server.port, data,
+                                      os.path.join(place, c.name.replace(" ", "-")), case, options.limit,
+                                      concurrent, 512)
                         print(f"{c.name}: {c.samples} documents, largest difference {c.largest:.1e}, "
                               f"{c.near} near ties{f', {c.wrong} differences' if c.wrong else ''}", flush=True)
                         failed += bool(c.wrong)
                         done += 1
+        if options.only in "prefixes":
+            failed += not check_prefixes(options.kvshift, data, place, options.limit)
+            done += 1
     print(f"{done - failed} of {done} cases agree")
     return 1 if failed or not done else 0
 

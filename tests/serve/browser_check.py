@@ -422,6 +422,25 @@ def exports(page):
     page.wait(lambda: os.path.exists(path) and os.path.getsize(path) > 0, "a drawing")
     text = open(path, encoding="utf-8").read()
     check(text.startswith("<svg") and "var(" not in text and "layer 1" in text, text[:300])
+    # Every panel that shows something can be saved.
+    for view, without in [("playground", ["Prompt"]), ("map", []), ("attention", ["Text"]),
+                          ("sliders", ["Text"]), ("compare", ["Text", "Taps of plain"]),
+                          ("training", ["Runs"])]:
+        page.open(view, LOOKS.get(view))
+        page.wait(lambda: len(page.all("main .panel h2")) > 1, view)
+        page.wait(lambda: page.all("polyline") or view != "training", "curves")
+        missing = page.run(
+            "return [...document.querySelectorAll('main .panel')].filter((p) => p.offsetHeight > 0 &&"
+            " p.querySelector('h2') && !p.querySelector('button[title^=Save]'))"
+            ".map((p) => p.querySelector('h2').textContent)")
+        check([m for m in missing if not m.startswith("Taps of layer")] == without, (view, missing))
+    page.open("sliders", LOOKS["sliders"])
+    page.wait(lambda: len(page.all(".edits li")) == 2, "two changes")
+    page.all(".edits")[0].find_element(By.XPATH, "..").find_elements(
+        By.CSS_SELECTOR, "button[title^='Save the numbers']")[0].click()
+    rows = page.wait(lambda: read_csv("taps.csv"), "the changes")
+    check(rows[0] == ["layer", "head", "tap", "model", "changed"] and len(rows) == 5 and
+          [row[4] for row in rows[1:]] == ["1", "0", "0.5", "0.5"], rows)
 
 
 def keyboard(page):
@@ -433,6 +452,22 @@ def keyboard(page):
 
 # ---- widths and pictures ----
 
+LOOKS = {"playground": {"text": TEXT}, "attention": {"text": TEXT, "layer": 1, "head": 2},
+         "compare": {"text": TEXT},
+         "sliders": {"text": TEXT, "layer": 1, "head": 1, "edits": [
+             {"layer": 1, "target": "k", "head": 1, "taps": [0, 1]},
+             {"layer": 1, "target": "v", "head": 1, "taps": [0.5, 0.5]}]}}
+
+
+def generate_for_picture(page):
+    """A text, and the alternatives of a token."""
+    page.one("#generate").click()
+    page.wait(lambda: len(page.all(".token")) > 80 and page.one("#generate").is_enabled(), "a text")
+    time.sleep(0.3)
+    page.all(".token")[len(TEXT) + 3].click()
+    page.wait(lambda: len(page.all(".choice")) == 10, "ten alternatives")
+
+
 def looks(page):
     for name, width, scheme in [("light", 1280, "light"), ("dark", 1280, "dark"),
                                 ("narrow", 400, "light")]:
@@ -440,12 +475,16 @@ def looks(page):
             "features": [{"name": "prefers-color-scheme", "value": scheme}]})
         for view in VIEWS:
             set_size(page, width, 1000)
-            page.open(view, {"text": TEXT} if view in ("attention", "sliders", "compare") else None)
+            page.open(view, LOOKS.get(view))
             page.wait(lambda: page.all("main .panel"), view)
+            if view == "playground":
+                generate_for_picture(page)
             time.sleep(0.5)
             check(page.run("return document.documentElement.dataset.theme") == scheme, scheme)
             check(page.run("return document.documentElement.scrollWidth") <= width,
                   f"{view} is wider than {width} pixels")
+            check(page.run("const bar = document.getElementById('tabs');"
+                           "return bar.scrollWidth <= bar.clientWidth"), "all tabs are visible")
             if pictures:
                 set_size(page, width, page.run("return document.documentElement.scrollHeight"))
                 page.browser.save_screenshot(f"{pictures}/{view}-{name}.png")

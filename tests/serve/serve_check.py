@@ -343,6 +343,8 @@ def bad_http(s):
     check(status(post + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}") == "400", "two lengths")
     check(status(post + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") == "400",
           "a length and a coding")
+    check(status(post + b"Transfer-Encoding : chunked\r\nContent-Length: 2\r\n\r\n{}") == "400",
+          "a blank in the name of a header")
     check(status(post + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n") == "400", "gzip coding")
     check(status(post + b"Content-Length: -2\r\n\r\n") in ("400", "413"), "a negative length")
     check(status(post + b"Content-Length: 99999999999999999999\r\n\r\n") in ("400", "413"),

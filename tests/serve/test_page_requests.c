@@ -209,6 +209,7 @@ static void test_tokens(void **state)
     refuse("/lens/tokens", "{\"messages\": [], \"model\": \"plain\"}", "no chat template");
     refuse("/lens/tokens", "{}", "needs one of");
     refuse("/lens/tokens", "{\"text\": 3}", "needs one of");
+    refuse("/lens/tokens", "{\"ids\": [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}", "nested more than 16");
 }
 
 /* ---- log-probabilities ----------------------------------------------------------------------- */

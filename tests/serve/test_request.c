@@ -90,6 +90,25 @@ static const struct {
     {"modalities", 0},
     {"audio", 0},
     {"prediction", 0},
+    {"web_search_options", 0},
+    {"grammar", 0},
+    {"json_schema", 0},
+    {"guided_json", 0},
+    {"guided_regex", 0},
+    {"guided_choice", 0},
+    {"guided_grammar", 0},
+    {"structured_outputs", 0},
+    {"allowed_token_ids", 0},
+    {"bad_words", 0},
+    {"prompt_logprobs", 0},
+    {"use_beam_search", 0},
+    {"length_penalty", 1 << T_WHOLE},
+    {"repeat_penalty", 1 << T_WHOLE},
+    {"typical_p", 1 << T_WHOLE},
+    {"mirostat", 0},
+    {"dry_multiplier", 0},
+    {"xtc_probability", 0},
+    {"n_predict", 0},
 };
 
 static unsigned types_of(const char *name, unsigned endpoint)
@@ -339,9 +358,16 @@ static void test_ignored(void **state)
     kvsi_request r;
 
     (void)state;
-    accept(&r, KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"user\": \"me\", \"tools\": [1]}");
-    assert_string_equal(r.ignored.data, "user,tools"); /* tools are a field of chats */
+    accept(&r, KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"user\": \"me\", \"audio\": [1]}");
+    assert_string_equal(r.ignored.data, "user,audio"); /* audio is a field of chats */
     kvsi_request_release(&r);
+    /* Values that change nothing are accepted, others are refused by name. */
+    accept(&r, KVSI_COMPLETIONS,
+           "{\"prompt\": \"x\", \"mirostat\": 0, \"typical_p\": 1.0, \"grammar\": \"\"}");
+    assert_int_equal(r.ignored.length, 0);
+    kvsi_request_release(&r);
+    refuse(KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"typical_p\": 0.5}", "typical_p", "not supported");
+    refuse(KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"tools\": [1]}", "tools", "not supported");
 }
 
 /* ---- the JSON itself ---- */

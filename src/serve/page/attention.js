@@ -74,6 +74,12 @@ function pairsOf(score, ids) {
     return pairs;
 }
 
+/** The scores of a head as rows. */
+function scoresTable(head) {
+    return [["score", "A", "A_V"], ...(head ? SCORES.map(([key, name]) =>
+        [name, head.by_place[key], head.by_content[key]]) : [])];
+}
+
 /** Draws a square of weights with some pairs marked. */
 function paint(canvas, values, count, most, marked) {
     const small = el("canvas", {width: count, height: count}), scale = signedScale(most);
@@ -138,13 +144,19 @@ export function attentionView(page) {
             (head) => pick(head).catch(page.report)));
     }
 
+    function headNow() {
+        return heads.find((h) => h.layer === chosen.layer && h.head === chosen.head);
+    }
+
     function drawScores() {
-        const head = heads.find((h) => h.layer === chosen.layer && h.head === chosen.head);
+        const head = headNow();
 
         title.textContent = `Layer ${chosen.layer}, head ${chosen.head}` +
             (head ? ` (KV head ${head.kv_head})` : "");
-        scoresPlace.replaceChildren(...(head ? [table(["score", "A", "A_V"], SCORES.map(([key, name]) =>
-            [name, fixed(head.by_place[key]), fixed(head.by_content[key])]))] : []));
+        const [headings, ...rows] = scoresTable(head);
+
+        scoresPlace.replaceChildren(...(head ? [table(headings, rows.map(([name, ...values]) =>
+            [name, ...values.map((value) => fixed(value))]))] : []));
     }
 
     function drawSquares() {
@@ -326,12 +338,13 @@ export function attentionView(page) {
         el("p", {class: "hint"}, "The share of a token's attention that goes to the token after its ",
             "last earlier occurrence (induction), to that occurrence (duplicate), and to the token ",
             "before (previous). Query heads that share a KV head stand together. Click a head to ",
-            "see its weights."), gridPlace), panel("Scores of this head", [], scoresPlace)),
+            "see its weights."), gridPlace), panel("Scores of this head",
+            [csvButton("scores-of-head", () => scoresTable(headNow()))], scoresPlace)),
         panel(title, [el("label", {}, marks, "Mark the pairs of the score"), weights.node,
             svgButton("attention", squareDrawing),
-            csvButton("attention", () => [["query", "key", "A", "A_V"], ...(squares
-                ? ids.flatMap((_, q) => [...Array(q + 1).keys()].map((k) => [q, k,
-                    squares[0][q * ids.length + k], squares[1][q * ids.length + k]])) : [])])],
+            csvButton("attention", () => [["query", "key", ...SQUARES.map(({name}) => name)],
+                ...(squares ? ids.flatMap((_, q) => [...Array(q + 1).keys()].map((k) => [q, k,
+                    ...squares.map((square) => square[q * ids.length + k])])) : [])])],
         strip.node, readout,
         el("div", {class: "squares"}, ...canvases.map((canvas, i) => el("figure", {},
             el("figcaption", {}, SQUARES[i].about), canvas))),

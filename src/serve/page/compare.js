@@ -5,7 +5,7 @@ import {changeColour, changeLegend, probabilityColour, probabilityLegend, roundU
     from "./colours.js";
 import {el, fixed, panel, percent, visible} from "./dom.js";
 import {csvButton, svgButton} from "./files.js";
-import {headGrid} from "./heads.js";
+import {headGrid, tapRows} from "./heads.js";
 import {choiceCard, tokenStrip} from "./tokens.js";
 
 const ALTERNATIVES = 10;
@@ -101,7 +101,8 @@ export function compareView(page) {
                     ...sides[s].ids.map((id, i) => [i, id, sides[s].texts[i],
                         sides[s].run?.logprobs[i]])])], strips[s].node, probabilityLegend()))),
         el("div", {class: "columns"}, ...models.map((model, s) => panel(`Taps of ${model.name}`,
-            grids[s] ? [svgButton("shift-map", () => grids[s])] : [],
+            grids[s] ? [svgButton("shift-map", () => grids[s]),
+                csvButton("shift-map", () => tapRows(model.shift))] : [],
             grids[s] ? el("div", {class: "scroll"}, grids[s])
                 : el("p", {class: "hint"}, "Keys and values of this model are not shifted."))))),
     show(state) {

@@ -65,6 +65,28 @@ export function describeHead(shift, head) {
     return `layer ${head.layer}, head ${head.head}: ${values.join("; ")}`;
 }
 
+/** The columns of a table of taps. */
+export function headings(shift) {
+    return ["layer", "head", ...targetsOf(shift).filter((t) => t !== "q").flatMap((target) =>
+        shift.gates ? [`|w| ${target}`]
+            : [...Array(shift.window + 1).keys()].reverse()
+                .map((i) => tapName(target, i, shift.window + 1)).concat(sumName(target))),
+    ...(shift.kinds ? ["kind"] : [])];
+}
+
+/** The row of a head; `number` prepares a number for it. */
+export function rowOf(shift, head, number) {
+    return [head.layer, head.head, ...["k", "v"].filter((t) => head[t] !== undefined)
+        .flatMap((target) => shift.gates ? [number(head[target])]
+            : head[target].toReversed().concat(sum(head[target])).map(number)),
+    ...(shift.kinds ? [head.kind] : [])];
+}
+
+/** All taps of a shift as rows, for files. */
+export function tapRows(shift) {
+    return [headings(shift), ...kvHeads(shift).map((head) => rowOf(shift, head, (value) => value))];
+}
+
 const CELL = 46, GAP = 6, SIDE = 58, ROOF = 22;
 
 /** Bars of a head's taps, the current token's first, from a line in the middle of the cell. */

@@ -4,7 +4,7 @@ import {ask} from "./api.js";
 import {lineChart, lineLegend} from "./chart.js";
 import {button, drawing, el, fixed, panel, select, svg, table} from "./dom.js";
 import {csvButton, svgButton} from "./files.js";
-import {describeHead, headGrid, kindColour, KINDS, kvHeads, sum, sumName, tapName, targetsOf}
+import {describeHead, headGrid, headings, kindColour, KINDS, kvHeads, rowOf, sum, sumName, tapRows}
     from "./heads.js";
 
 /** Where a head lies between 0 = only the current token and 1 = only the previous one: the share of
@@ -61,22 +61,6 @@ function kindLegend(heads) {
         el("span", {}, el("span", {class: "swatch", style: {background: kindColour(kind)}}),
             el("b", {"data-kind": kind}, String(heads.filter((h) => h.kind === kind).length)),
             ` ${about.sign} (${about.text})`)));
-}
-
-/** The columns of the table and of the CSV file. */
-function headings(shift) {
-    return ["layer", "head", ...targetsOf(shift).filter((t) => t !== "q").flatMap((target) =>
-        shift.gates ? [`|w| ${target}`]
-            : [...Array(shift.window + 1).keys()].reverse()
-                .map((i) => tapName(target, i, shift.window + 1)).concat(sumName(target))),
-    ...(shift.kinds ? ["kind"] : [])];
-}
-
-function rowOf(shift, head, number) {
-    return [head.layer, head.head, ...["k", "v"].filter((t) => head[t] !== undefined)
-        .flatMap((target) => shift.gates ? [number(head[target])]
-            : head[target].toReversed().concat(sum(head[target])).map(number)),
-    ...(shift.kinds ? [head.kind] : [])];
 }
 
 /** The curves of the sums over the steps of checkpoints. */
@@ -185,13 +169,13 @@ export function mapView(page) {
     return {node: el("div", {},
         el("div", {class: "columns"}, panel("Taps of every head", [...choose,
             svgButton("shift-map", () => gridPlace.querySelector("svg")),
-            csvButton("shift-map", () => [headings(shift()),
-                ...kvHeads(shift()).map((head) => rowOf(shift(), head, (value) => value))])],
+            csvButton("shift-map", () => tapRows(shift()))],
         el("p", {class: "hint"}, "Rows are layers, columns are KV heads. The bars are the ",
             shifted[0].shift.gates ? "lengths of the gates of keys and, lighter, of values."
                 : "taps of keys (α) and, lighter, of values (β), for the current token first."),
         about, gridPlace), squarePanel),
-        trainingPlace, panel("Numbers", [], tablePlace)),
+        trainingPlace, panel("Numbers", [csvButton("shift-map", () => tapRows(shift()))],
+            tablePlace)),
     show: () => {
         if (!loaded) {
             loaded = true;

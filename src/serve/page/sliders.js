@@ -284,6 +284,13 @@ export function slidersView(page) {
         }));
     }
 
+    function editRows() {
+        return [["layer", "head", "tap", "model", "changed"],
+            ...[...edits.values()].flatMap(({layer, head, target, taps}) =>
+                [...taps.keys()].reverse().map((i) => [layer, head, tapName(target, i, taps.length),
+                    model.shift[target][layer][head][i], taps[i]]))];
+    }
+
     // ---- the text
 
     const readText = newest((signal) => ask("/lens/tokens", {model: model.name, text: text.value},
@@ -349,7 +356,7 @@ export function slidersView(page) {
                 el("p", {class: "hint"}, "Click a head to change its taps. Heads with other taps than ",
                     "the model's have a dashed frame."), gridPlace),
             el("div", {}, panel(title, [], slidersPlace),
-                panel("Changes", [undo, redo, clear, link], editList)))),
+                panel("Changes", [undo, redo, clear, link, csvButton("taps", editRows)], editList)))),
     show(state) {
         if (typeof state?.text === "string") {
             model = models.find((m) => m.name === state.model) || model;

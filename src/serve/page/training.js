@@ -96,7 +96,9 @@ export function trainingView(page) {
     const followers = new Map(); // of runs that are shown: {log, samples}
     const chosen = new Set();
     const list = el("div", {class: "row", id: "runs"}), charts = el("div", {class: "columns"});
-    const samples = el("div"), samplesPanel = panel("Samples", [], samples);
+    const samples = el("div");
+    const samplesPanel = panel("Samples", [csvButton("samples", () => [["run", "step", "prompt", "text"],
+        ...samplesOf().map((s) => [nameOf(s.run), s.step, s.prompt, s.text])])], samples);
     let names = [], scale = "linear", timer = 0, shown = false;
     const scaleChoice = select("Scale of steps", [["linear", "steps: linear"],
         ["log", "steps: logarithmic"]], scale, (value) => {
@@ -136,12 +138,18 @@ export function trainingView(page) {
         charts.replaceChildren(...panels);
     }
 
+    /** The samples of the runs that are shown, the newest first. */
+    function samplesOf() {
+        return names.flatMap((run) => chosen.has(run) && followers.has(run)
+            ? followers.get(run).samples.lines.map((sample) => ({...sample, run})) : [])
+            .sort((a, b) => b.step - a.step);
+    }
+
     function drawSamples() {
-        const all = names.flatMap((run) => chosen.has(run) && followers.has(run)
-            ? followers.get(run).samples.lines.map((sample) => ({run, ...sample})) : []);
+        const all = samplesOf();
 
         samplesPanel.hidden = all.length === 0;
-        samples.replaceChildren(...all.sort((a, b) => b.step - a.step).slice(0, SAMPLES)
+        samples.replaceChildren(...all.slice(0, SAMPLES)
             .map((sample) => el("div", {class: "sample"},
                 el("span", {class: "muted"},
                     `${chosen.size > 1 ? `${nameOf(sample.run)}, ` : ""}step ${sample.step}: `),
