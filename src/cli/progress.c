@@ -174,7 +174,7 @@ static void format_step(char *line, size_t size, const kvsi_train_progress *p,
     if (!isnan(mean_accuracy(p)))
         snprintf(accuracy, sizeof accuracy, "  accuracy %5.1f %%", 100 * mean_accuracy(p));
     if (!isnan(p->eval_loss))
-        snprintf(evaluation, sizeof evaluation, " (evaluation %.4f)", p->eval_loss);
+        snprintf(evaluation, sizeof evaluation, "  evaluation %.4f", p->eval_loss);
     snprintf(line, size,
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  %s left%s%s  lr %.2e  %s tokens/s  %s",
              record->step, p->steps, record->loss, accuracy, left_text, epoch, evaluation,

@@ -115,9 +115,19 @@ static void add_norms(kvsi_chart *chart, const kvsi_run *runs, size_t count, dou
 static void add_taps(kvsi_chart *chart, const char *label, const kvsi_run *runs, size_t count,
                      value_of *current, value_of *previous, double last)
 {
+    double low = 0, high = 1;
+    kvsi_panel *panel;
+
     if (!has_values(runs, count, current))
         return;
-    add_panel(chart, "", label, last);
+    for (size_t r = 0; r < count; r++)
+        for (size_t i = 0; i < runs[r].point_count; i++) {
+            low = fmin(low, fmin(current(&runs[r].points[i]), previous(&runs[r].points[i])));
+            high = fmax(high, fmax(current(&runs[r].points[i]), previous(&runs[r].points[i])));
+        }
+    panel = add_panel(chart, "", label, last);
+    panel->y_low = low - (low < 0 ? 0.05 : 0);
+    panel->y_high = high + 0.05;
     for (size_t r = 0; r < count; r++) {
         add_curve(kvsi_chart_series(chart, KVSI_MARKED, r, ""), runs + r, current);
         add_curve(kvsi_chart_series(chart, KVSI_DASHED, r, ""), runs + r, previous);
@@ -144,6 +154,7 @@ static void add_heads(kvsi_chart *chart, const char *label, const kvsi_run *runs
     panel->height = HEIGHT + LABEL;
     panel->x_low = -0.5;
     panel->x_high = last + 0.5;
+    panel->x_step = ceil((last + 1) / 16);
     panel->y_low = 0;
     panel->y_high = 1;
     panel->key = NULL;
