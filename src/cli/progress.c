@@ -48,6 +48,20 @@ int kvsi_progress_is_due(kvsi_progress *progress, double *elapsed)
            now - progress->shown >= (progress->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS);
 }
 
+/* The part of a line that fits: a line that wraps cannot be rewritten, and some terminals wrap after
+ * the last column.  It ends between two items, which two blanks separate. */
+static size_t shown_length(const char *line)
+{
+    const size_t width = terminal_width() - 1, length = strlen(line);
+    size_t end = width;
+
+    if (length <= width)
+        return length;
+    while (end > 0 && (line[end] != ' ' || line[end + 1] != ' '))
+        end--;
+    return end > 0 ? end : width;
+}
+
 void kvsi_progress_show(kvsi_progress *progress, const char *line)
 {
     progress->shown = kvsi_clock_seconds();
@@ -55,8 +69,7 @@ void kvsi_progress_show(kvsi_progress *progress, const char *line)
         fprintf(stderr, "%s\n", line);
         return;
     }
-    /* A line that wraps cannot be rewritten; some terminals wrap after the last column. */
-    fprintf(stderr, "\r%.*s\x1b[K", (int)terminal_width() - 1, line);
+    fprintf(stderr, "\r%.*s\x1b[K", (int)shown_length(line), line);
     fflush(stderr);
     progress->line_open = 1;
 }
