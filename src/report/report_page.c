@@ -43,11 +43,11 @@ static const char costs_caption[] =
 
 static void add_explanation(kvsi_text *page)
 {
-    kvsi_text_add(page, "<p>Each run trains a model from the settings below. <b>Shift</b> says "
-                        "what its attention mixes\n"
-                        "with the tokens before, by a few learned numbers per head: keys (k), "
-                        "values (v), queries (q),\n"
-                        "or <i>none</i> for ordinary attention.</p>\n");
+    kvsi_text_add(page, "<p>Each run trains a model with the settings below. <b>Shift</b> names "
+                        "what is mixed with the\n"
+                        "previous tokens, by a few learned numbers per head: keys (k), values "
+                        "(v), queries (q), or\n"
+                        "<i>none</i> for ordinary attention.</p>\n");
 }
 
 static void add_remarks(kvsi_text *page, const kvs_report *report)
