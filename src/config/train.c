@@ -46,8 +46,8 @@ static const kvsi_setting train_rows[] = {
      .use = KVSI_RESULT},
     {FLAG("only-shift", only_shift, TRAINING, "train the shift's parameters and nothing else"),
      .use = KVSI_RESULT | KVSI_ADDED},
-    {ROW("rates", KVSI_SETTING_STRING, rates, TRAINING, "NAME=X,...",
-         "multiply the learning rate of tensors by X, which freezes them if it is 0; NAME is a "
+    {ROW("rates", KVSI_SETTING_STRING, rates, TRAINING, "TEXT",
+         "NAME=X,...: multiply the learning rate of tensors by X; 0 freezes them; NAME is a "
          "tensor's name, the end of one, or a pattern such as 'layers.0.*'"),
      .automatic = "none", .use = KVSI_RESULT | KVSI_ADDED},
     {FLAG("eval-dropout", eval_dropout, TRAINING, "keep dropout on in evaluations"),
