@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -29,10 +30,10 @@ static kvs_status list_json(kvs_err *err)
     return kvsi_cli_print_json(list, err);
 }
 
-/* Prints words from `column` on, in lines of the width of a help text that start there. */
+/* Prints words from `column` on.  On a terminal they are broken into lines that start there. */
 static void print_wrapped(const char *words, size_t column)
 {
-    const size_t width = kvsi_help_width();
+    const size_t width = isatty(STDOUT_FILENO) ? kvsi_help_width() : SIZE_MAX;
     size_t at = column;
 
     while (*words) {
