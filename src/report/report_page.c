@@ -169,8 +169,10 @@ void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *repo
         kvsi_page_table(page, &table);
         kvsi_page_note(page, accuracy_note);
     }
-    kvsi_page_heading(page, 2, "Training");
-    kvsi_page_figure(page, "training", figures->training, training_caption);
+    if (figures->training || figures->costs)
+        kvsi_page_heading(page, 2, "Training");
+    if (figures->training)
+        kvsi_page_figure(page, "training", figures->training, training_caption);
     if (figures->costs)
         kvsi_page_figure(page, "costs", figures->costs, costs_caption);
     add_samples(page, report);
