@@ -261,6 +261,13 @@ if command -v gnuplot >/dev/null; then
     "$KVSHIFT" report "runs/it's one" --title 'A & B' --html page.html --svg curves.svg >out
     grep -q '<h1>A &amp; B</h1>' page.html || fail "the page has no heading"
     grep -q '</svg>' curves.svg || fail "no curves"
+    for part in 'learning rate' 'gradient norm' 'α of keys' 'β of values' '>layer<' 'Processor: '; do
+        grep -q "$part" page.html || fail "the page has no '$part'"
+    done
+    grep -Eq 'parameters; seed 1; 20[0-9-]+' curves.svg || fail "the curves have no title"
 fi
+"$KVSHIFT" report runs >folder
+"$KVSHIFT" report runs/* >each
+cmp folder each || fail "a folder of runs is not its runs: $(cat folder)"
 [[ -z $(find . -name '*.tmp-*') ]] || fail "temporary files are left"
 echo "passed"
