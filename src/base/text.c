@@ -226,6 +226,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
 
 void kvsi_format_duration(char *out, size_t size, double seconds)
 {
+    static const double YEAR = 365.25 * 86400;
     const double whole = floor(seconds + 0.5);
     unsigned long long s;
 
@@ -247,7 +248,7 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
     else if (s < 730 * 86400ULL)
         snprintf(out, size, "%llu d %02llu h", s / 86400, s / 3600 % 24);
     else
-        snprintf(out, size, "%.3g years", seconds / (365.25 * 86400));
+        snprintf(out, size, seconds < 100 * YEAR ? "%.3g years" : "%.0f years", seconds / YEAR);
 }
 
 void kvsi_format_count(char *out, size_t size, double count)

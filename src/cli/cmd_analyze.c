@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/model_input.h"
+#include "cli/progress.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <math.h>
@@ -245,10 +246,15 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     settings *s = data;
     analysis a = {0};
+    kvsi_waiting *waiting;
     kvs_status st;
 
     s->input.model = call->parsed->arguments[0];
-    TRY_OUT(analyze(&a, s, err));
+    waiting = kvsi_waiting_start("measuring heads");
+    st = analyze(&a, s, err);
+    kvsi_waiting_end(waiting);
+    if (st != KVS_OK)
+        goto out;
     if (s->json)
         TRY_OUT(print_json(&a, s, err));
     else

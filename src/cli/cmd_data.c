@@ -155,8 +155,7 @@ static const kvsi_command_options check_options = {
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables =
-        KVSI_OPTIONS(read_rows),
+    .tables = KVSI_OPTIONS(read_rows),
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */

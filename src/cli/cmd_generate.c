@@ -28,7 +28,7 @@ static const kvsi_setting rows[] = {
      .group = "Input", .placeholder = "TEXT", .may_be_empty = 1,
      .help = "text to continue; empty = start from BOS", .automatic = "standard input"},
     {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
-     .group = "Input", .placeholder = "FILE", .help = "file with the prompt; - = standard input"},
+     .group = "Input", .placeholder = "FILE", .help = "file with the prompt; - is standard input"},
     {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
      .placeholder = "N,...", .help = "token ids to continue; nothing is added to them",
      .automatic = "use the text"},
@@ -36,15 +36,15 @@ static const kvsi_setting rows[] = {
      .group = "Output", .placeholder = "N", .help = "maximum number of new tokens", .low = 1,
      .value = "128"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Output",
-     .placeholder = "K", .help = "number of continuations; sample i has seed N + i",
+     .placeholder = "K", .help = "number of continuations; each has the next seed, from --seed on",
      .low = 1, .value = "1"},
     {.name = "echo", .kind = KVSI_SETTING_FLAG, .offset = FIELD(echo), .group = "Output",
      .help = "print the prompt, too, before the new text"},
     {.name = "stop", .kind = KVSI_SETTING_TEXT, .offset = FIELD(stops), .group = "Output",
      .placeholder = "TEXT", .repeats = 1,
-     .help = "stop before this text; may be given several times"},
+     .help = "end before this text; may be given several times"},
     {.name = "ignore-eos", .kind = KVSI_SETTING_FLAG, .offset = FIELD(ignore_eos),
-     .group = "Output", .help = "do not stop at EOS"},
+     .group = "Output", .help = "continue after the end-of-sequence token"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object per sample instead of the text"},
     {.name = "speed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(speed), .group = "Output",
@@ -143,8 +143,8 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* as it is generated; otherwise it is collected for JSON */
-    const char *echo;      /* the prompt's text; NULL = not printed */
+    int shows_text;   /* as it is generated; otherwise it is collected for JSON */
+    const char *echo; /* the prompt's text; NULL = not printed */
     size_t echo_size;
     kvs_session *prompted; /* the prompt was fed to it */
     double prompt_seconds;

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/configs.h"
 #include "cli/model_input.h"
+#include "cli/progress.h"
 #include "cli/train_folder.h"
 #include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_lab.h"
@@ -575,8 +576,15 @@ out:
 
 static int show_progress(void *user, size_t done, size_t all)
 {
-    (void)user;
-    fprintf(stderr, "\r%zu of %zu tokens%s", done, all, done == all ? "\n" : "");
+    kvsi_progress *progress = user;
+    char left[32], line[128];
+    double elapsed;
+
+    if (!kvsi_progress_is_due(progress, &elapsed) || done == 0)
+        return 0;
+    kvsi_format_duration(left, sizeof left, elapsed / (double)done * (double)(all - done));
+    snprintf(line, sizeof line, "%zu of %zu tokens, %s left", done, all, left);
+    kvsi_progress_show(progress, line);
     return 0;
 }
 
@@ -590,6 +598,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                      .threads = (int)s->input.threads,
                                      .cpu_level = s->input.cpu_level,
                                      .exact = s->input.exact};
+    kvsi_progress progress;
     kvs_runtime *reference_rt = NULL;
     kvs_model *reference = NULL;
     texts t = {0};
@@ -617,12 +626,14 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .texts = t.texts,
                                  .reference = reference,
                                  .cache = s->input.kv_cache};
-    if (!s->quiet && isatty(STDERR_FILENO))
-        o.progress = show_progress;
-    if (s->positions)
-        TRY_OUT(measure_positions(s, m->model, reference, &t, o, err));
-    else
-        TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    kvsi_progress_start(&progress, s->quiet || !isatty(STDERR_FILENO));
+    o.progress = show_progress;
+    o.user = &progress;
+    st = s->positions ? measure_positions(s, m->model, reference, &t, o, err)
+                      : kvs_perplexity(&result, m->model, t.ids, t.count, &o, err);
+    kvsi_progress_end(&progress);
+    if (st != KVS_OK)
+        goto out;
     if (t.learned)
         fprintf(
             stderr,

@@ -99,7 +99,7 @@ static kvs_status add_runs(kvsi_run_list *list, const char *dir, kvs_err *err)
     for (size_t i = 0; i < names.count; i++) {
         char *path = kvsi_path_join(dir, names.names[i]);
 
-        st = !path ? kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir)
+        st = !path          ? kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir)
              : is_run(path) ? add_run(list, path, err)
                             : KVS_OK;
         kvsi_free(path);

@@ -321,12 +321,32 @@ out:
     return st;
 }
 
+/* The settings of the experiment at every scale. */
+static void add_help(kvsi_text *text, const char *argument)
+{
+    for (size_t i = 0; argument && kvs_experiment_at(i); i++) {
+        const kvs_experiment *e = kvs_experiment_at(i);
+
+        if (strcmp(e->name, argument) != 0)
+            continue;
+        kvsi_text_format(text, "\n%s, %s: %s\n", e->name, e->figure, e->claim);
+        for (int s = 0; s < KVS_SCALES; s++)
+            kvsi_text_format(text, "  --scale %s, %zu seed%s: %s\n", kvs_scale_name((kvs_scale)s),
+                             e->seeds[s], e->seeds[s] == 1 ? "" : "s", e->settings[s]);
+        kvsi_text_format(text,
+                         "'kvshift repro %s --scale desk --dry-run' estimates the time on this "
+                         "machine.\n",
+                         e->name);
+    }
+}
+
 const kvsi_command kvsi_cmd_repro = {
     .name = "repro",
     .summary = "run the paper's experiments and compare the results",
     .options = &options,
     .settings_size = sizeof(settings),
     .run = reproduce,
+    .add_help = add_help,
     .on_ranks = 1,
     .verbs = (const kvsi_command *const[]){&kvsi_repro_list, &kvsi_repro_report, NULL},
 };

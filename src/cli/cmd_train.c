@@ -80,7 +80,8 @@ static void announce_plan(const kvs_plan *plan, const kvsi_train_setup *w,
     kvsi_format_count(memory, sizeof memory, (double)plan->total_bytes);
     kvsi_format_count(work, sizeof work, flops);
     kvsi_format_duration(time, sizeof time, kvsi_train_seconds(plan, w, s, (double)steps));
-    fprintf(stderr, "plan: %sB of memory, %sFLOP in %" PRIu64 " steps, about %s on an idle machine\n",
+    fprintf(stderr,
+            "plan: %sB of memory, %sFLOP in %" PRIu64 " steps, about %s on an idle machine\n",
             memory, work, steps, time);
 }
 
@@ -278,13 +279,9 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 
     kvs_comm_set_timeout(call->comm, 60 * s->rank_timeout);
     TRY_OUT(kvsi_options_copy(&kvsi_train_command, &before, s, sizeof before, err));
-    if (s->resume && !s->out) {
-        st = kvsi_fail(err, KVS_E_INVALID, "option '--resume' needs '--out': the folder of the run");
-        goto out;
-    }
     if (s->out && strcmp(s->out, "none") == 0) {
         s->out = NULL;
-    } else if (!s->out && !s->dry_run && s->show == 0) {
+    } else if (!s->out && !s->resume && !s->dry_run && s->show == 0) {
         kvsi_default_run(s->default_out, s->data ? s->data : s->task);
         s->out = s->default_out;
     }

@@ -56,7 +56,7 @@ typedef struct preset {
     const char *name;
     double model[MODEL_COLUMNS], train[TRAIN_COLUMNS];
     double lr, tokens; /* tokens: of all steps */
-    double seconds; /* estimated, on this machine when idle */
+    double seconds;    /* estimated, on this machine when idle */
     kvs_model_sizes sizes;
 } preset;
 
@@ -100,8 +100,7 @@ static void print_titles(void)
 
 static void print_preset(const preset *p)
 {
-    char parameters[NUMBER_SIZE], tokens[NUMBER_SIZE], bytes[NUMBER_SIZE],
-        time[NUMBER_SIZE];
+    char parameters[NUMBER_SIZE], tokens[NUMBER_SIZE], bytes[NUMBER_SIZE], time[NUMBER_SIZE];
 
     kvsi_format_duration(time, sizeof time, p->seconds);
     kvsi_format_count(parameters, sizeof parameters, (double)p->sizes.parameters);
@@ -117,10 +116,10 @@ static void print_preset(const preset *p)
 
 static json_t *preset_json(const preset *p)
 {
-    json_t *object = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f}", "name", p->name, "parameters",
-                               (json_int_t)p->sizes.parameters, "tokens", (json_int_t)p->tokens,
-                               "lr", p->lr, "training_bytes", (json_int_t)p->sizes.training_bytes,
-                               "seconds", p->seconds);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:f, s:I, s:f}", "name", p->name, "parameters",
+                  (json_int_t)p->sizes.parameters, "tokens", (json_int_t)p->tokens, "lr", p->lr,
+                  "training_bytes", (json_int_t)p->sizes.training_bytes, "seconds", p->seconds);
 
     for (size_t i = 0; i < MODEL_COLUMNS; i++)
         json_object_set_new(object, model_columns[i].key, json_integer((json_int_t)p->model[i]));

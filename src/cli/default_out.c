@@ -9,7 +9,7 @@
 /* Removes one of the endings that readers of texts and ids know; returns whether there was one. */
 static int cut_ending(char *name)
 {
-    static const char *const endings[] = {".gz",    ".zst",  ".txt", ".md", ".jsonl",
+    static const char *const endings[] = {".gz",   ".zst",   ".txt", ".md", ".jsonl",
                                           ".json", ".shard", ".bin", ".csv"};
     const size_t length = strlen(name);
 

@@ -17,8 +17,8 @@ static void print_overview(FILE *stream)
 {
     fputs("usage: kvshift COMMAND [OPTION]...\n"
           "\n"
-          "Language models with KV shifting attention: each key and value is mixed with the ones\n"
-          "of the tokens before it, by a few learned numbers per head.\n"
+          "Language models with KV shifting attention: each key and each value is mixed with that\n"
+          "of the previous token, by a few learned coefficients per head.\n"
           "\n"
           "Commands:\n",
           stream);
@@ -26,10 +26,10 @@ static void print_overview(FILE *stream)
         fprintf(stream, "  %-10s%s\n", (*c)->name, (*c)->summary);
     fputs("\n"
           "'kvshift COMMAND --help' shows examples and the usual options of a command, and\n"
-          "'kvshift COMMAND --help all' all of them.  Every option can also be set by an\n"
-          "environment variable: KVSHIFT_THREADS for --threads.  Some commands also read them\n"
-          "from a file: --config FILE.\n"
-          "Exit codes: 0 done, 1 failed, 2 misuse.\n",
+          "'kvshift COMMAND --help all' shows all options.  An environment variable can set an\n"
+          "option, such as KVSHIFT_THREADS for --threads.  Some commands also read options from a\n"
+          "file, --config FILE.\n"
+          "Exit codes: 0 success, 1 failure, 2 wrong usage.\n",
           stream);
 }
 

@@ -22,6 +22,14 @@ void kvsi_progress_clear(kvsi_progress *progress);
 /* Ends the line that is being rewritten. */
 void kvsi_progress_end(kvsi_progress *progress);
 
+/* ---- work whose end cannot be foreseen ---- */
+
+/* On a terminal, shows what is being done and for how long, once per second, from another thread:
+ * the work itself reports nothing.  Elsewhere nothing is shown. */
+typedef struct kvsi_waiting kvsi_waiting;
+kvsi_waiting *kvsi_waiting_start(const char *what); /* borrowed; NULL = nothing is shown */
+void kvsi_waiting_end(kvsi_waiting *waiting);       /* NULL does nothing */
+
 /* ---- training -------------------------------------------------------------------------------- */
 
 enum { KVSI_PROGRESS_STEPS = 20 }; /* the accuracy shown is the mean over these */

@@ -4,6 +4,8 @@
 #include "kvshift/kvshift_lab.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -28,12 +30,36 @@ static kvs_status list_json(kvs_err *err)
     return kvsi_cli_print_json(list, err);
 }
 
+/* Prints words from `column` on.  On a terminal they are broken into lines that start there. */
+static void print_wrapped(const char *words, size_t column)
+{
+    const size_t width = isatty(STDOUT_FILENO) ? kvsi_help_width() : SIZE_MAX;
+    size_t at = column;
+
+    while (*words) {
+        const size_t length = strcspn(words, " ");
+
+        if (at > column && at + 1 + length > width) {
+            printf("\n%*s", (int)column, "");
+            at = column;
+        } else if (at > column) {
+            putchar(' ');
+            at++;
+        }
+        printf("%.*s", (int)length, words);
+        at += length;
+        words += length + strspn(words + length, " ");
+    }
+    putchar('\n');
+}
+
 static void list_text(void)
 {
     for (size_t i = 0; kvs_experiment_at(i); i++) {
         const kvs_experiment *e = kvs_experiment_at(i);
 
-        printf("%-16s %-10s %s\n", e->name, e->figure, e->claim);
+        printf("%-16s %-12s ", e->name, e->figure);
+        print_wrapped(e->claim, 16 + 1 + 12 + 1);
     }
     printf("\n'kvshift repro NAME --dry-run --scale desk' lists its runs and their cost.\n");
 }

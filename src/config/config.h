@@ -272,7 +272,7 @@ struct kvs_train_config {
                                      train/rates.h */
     uint64_t patience; /* evaluations without a lower loss after which the run ends; 0 = no limit */
     int save_best;     /* the final model has the weights of the lowest evaluation loss */
-    int eval_dropout;   /* dropout stays on when evaluating */
+    int eval_dropout;  /* dropout stays on when evaluating */
     int recompute; /* compute a layer again in the backward pass instead of keeping its activations:
                       less memory, more time, the same bits */
     kvsi_precision precision; /* of the passes, evaluation included.  With BF16 some activations

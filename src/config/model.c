@@ -45,7 +45,7 @@ static const kvsi_setting rows[] = {
     {SIZE("layers", layers, GROUP, "number of layers"), .low = 1, .high = LAYERS_LIMIT,
      .value = "1"},
     {SIZE("dim", dim, GROUP, "width of the model"), .low = 1, .high = SIZE_LIMIT, .value = "128"},
-    {SIZE("heads", heads, GROUP, "attention heads; must divide --dim"), .low = 1,
+    {SIZE("heads", heads, GROUP, "number of attention heads, which must divide --dim"), .low = 1,
      .high = SIZE_LIMIT, .value = "4"},
     {SIZE("kv-heads", kv_heads, GROUP, "key and value heads; must divide --heads"),
      .high = SIZE_LIMIT, .automatic = "as many as --heads"},
@@ -90,7 +90,8 @@ static const kvsi_setting rows[] = {
     {SIZE("context", context, GROUP, "longest sequence in tokens"), .high = SIZE_LIMIT,
      .automatic = "what the task needs", .value = "512"},
     {SIZE("vocab", vocab, GROUP,
-          "number of tokens; tasks other than induction have their own number"),
+          "number of different tokens, for task induction and .bin files; other data have "
+          "their own"),
      .low = 1, .high = SIZE_LIMIT},
 
     {ENUM("positions", positions, GROUP, "positional encoding", kvsi_positions_names),

@@ -46,8 +46,8 @@ static const kvsi_setting train_rows[] = {
      .use = KVSI_RESULT},
     {FLAG("only-shift", only_shift, TRAINING, "train the shift's parameters and nothing else"),
      .use = KVSI_RESULT | KVSI_ADDED},
-    {ROW("rates", KVSI_SETTING_STRING, rates, TRAINING, "NAME=X,...",
-         "multiply the learning rate of tensors by X, which freezes them if it is 0; NAME is a "
+    {ROW("rates", KVSI_SETTING_STRING, rates, TRAINING, "TEXT",
+         "NAME=X,...: multiply the learning rate of tensors by X; 0 freezes them; NAME is a "
          "tensor's name, the end of one, or a pattern such as 'layers.0.*'"),
      .automatic = "none", .use = KVSI_RESULT | KVSI_ADDED},
     {FLAG("eval-dropout", eval_dropout, TRAINING, "keep dropout on in evaluations"),
@@ -58,7 +58,7 @@ static const kvsi_setting train_rows[] = {
           "compute layers again in the backward pass: less memory, more time"),
      .use = KVSI_MAY_CHANGE},
     {ENUM("precision", precision, TRAINING,
-          "of products of matrices; bf16 rounds their operands and sums in f32",
+          "precision of matrix products; bf16 rounds their operands and sums in f32",
           kvsi_precision_names),
      .value = "f32", .use = KVSI_RESULT | KVSI_ADDED},
     {ENUM("pack-weights", pack_weights, TRAINING,
@@ -75,12 +75,13 @@ static const kvsi_setting train_rows[] = {
           "the same bits on 1, 2 and 4 ranks; 4 must divide --batch"),
      .use = KVSI_MAY_CHANGE},
 
-    {COUNT("seed", seed, RUN, "seed of the weights and the data"),
+    {COUNT("seed", seed, RUN, "seed of the initial weights and of the order of the data"),
      .high = 999999999999999, .value = "1", /* exact as a JSON number in any reader */
      .use = KVSI_RESULT},
 
     {COUNT("eval-every", eval_every, TRAINING,
-           "steps between evaluations, 0 = only at the end; by default --data has 10 to 20"),
+           "steps between evaluations; 0 = only at the end, but --data is evaluated 10 to 20 times "
+           "unless this is given"),
      .use = KVSI_LOGGED | KVSI_MAY_CHANGE},
     {SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences per evaluation"), .low = 1,
      .value = "4096", .use = KVSI_LOGGED | KVSI_MAY_CHANGE},

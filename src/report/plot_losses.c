@@ -152,8 +152,8 @@ static void add_evaluations(filling *f, const kvsi_arm *arm, size_t colour)
             0);
 }
 
-static void add_losses(kvsi_chart *chart, const char *title, const kvsi_arms *arms,
-                       const extent *e, int by_tokens)
+static void add_losses(kvsi_chart *chart, const char *title, const kvsi_arms *arms, const extent *e,
+                       int by_tokens)
 {
     const double tokens = MARGIN * e->last_token / e->tokens.size;
     filling f = {chart, *e, by_tokens, {INFINITY, -INFINITY}};

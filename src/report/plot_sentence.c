@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* In pixels: a cell of a map, the labels at its left and below, and the space above it. */
-enum { CELL = 15, LABELS = 95, TITLE = 30, HEADING = 34, GAP = 20, LEAST = 120 };
+enum { CELL = 15, LABELS = 95, TITLE = 30, HEADING = 34, GAP = 20, LEAST = 210 };
 
 typedef struct drawing {
     kvsi_text script;
@@ -74,7 +74,7 @@ static void add_map(drawing *d, const char *name, const float *pattern, double l
     kvsi_gnuplot_quote(script, title);
     kvsi_text_format(script,
                      " offset 0,-0.7\nset xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\n"
-                     "plot $%s%zu matrix with image notitle\nunset label\nunset colorbox\n",
+                     "plot $%s%zu matrix with image pixels notitle\nunset label\nunset colorbox\n",
                      d->count - 1, d->count - 1, name, d->drawn);
 }
 

@@ -43,11 +43,11 @@ static const char costs_caption[] =
 
 static void add_explanation(kvsi_text *page)
 {
-    kvsi_text_add(page, "<p>Each run trains a model from the settings below. <b>Shift</b> says "
-                        "what its attention mixes\n"
-                        "with the tokens before, by a few learned numbers per head: keys (k), "
-                        "values (v), queries (q),\n"
-                        "or <i>none</i> for ordinary attention.</p>\n");
+    kvsi_text_add(page, "<p>Each run trains a model with the settings below. <b>Shift</b> names "
+                        "what is mixed with the\n"
+                        "previous tokens, by a few learned numbers per head: keys (k), values "
+                        "(v), queries (q), or\n"
+                        "<i>none</i> for ordinary attention.</p>\n");
 }
 
 static void add_remarks(kvsi_text *page, const kvs_report *report)
@@ -159,7 +159,8 @@ void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *repo
     kvsi_page_begin(page, title);
     add_explanation(&page->text);
     add_remarks(&page->text, report);
-    kvsi_page_figure(page, "curves", figures->curves, report->is_text ? loss_caption : accuracy_caption);
+    kvsi_page_figure(page, "curves", figures->curves,
+                     report->is_text ? loss_caption : accuracy_caption);
     kvsi_page_heading(page, 2, "Results");
     if (report->is_text) {
         add_text_tables(page, report);
@@ -168,8 +169,10 @@ void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *repo
         kvsi_page_table(page, &table);
         kvsi_page_note(page, accuracy_note);
     }
-    kvsi_page_heading(page, 2, "Training");
-    kvsi_page_figure(page, "training", figures->training, training_caption);
+    if (figures->training || figures->costs)
+        kvsi_page_heading(page, 2, "Training");
+    if (figures->training)
+        kvsi_page_figure(page, "training", figures->training, training_caption);
     if (figures->costs)
         kvsi_page_figure(page, "costs", figures->costs, costs_caption);
     add_samples(page, report);

@@ -9,8 +9,8 @@
 #include "run/benchmarks.h"
 
 typedef struct kvsi_run_point {
-    uint64_t step, tokens; /* tokens: sum up to and including this step */
-    double loss, accuracy; /* of the batch; NaN = none */
+    uint64_t step, tokens;         /* tokens: sum up to and including this step */
+    double loss, accuracy;         /* of the batch; NaN = none */
     double lr, grad_norm, seconds; /* seconds: of all steps so far */
     kvs_shift_mean k, v;           /* NaN on most steps */
 } kvsi_run_point;
@@ -33,7 +33,7 @@ typedef struct kvsi_run {
     kvsi_run_evaluation *evaluations; /* in order; the last is the final one if the run ended */
     size_t evaluation_count;
     char *dir;
-    kvsi_run_extras extras; /* empty until it is read */
+    kvsi_run_extras extras;     /* empty until it is read */
     kvsi_benchmark *benchmarks; /* scores during training, in the order of the steps */
     size_t benchmark_count;
 } kvsi_run;

@@ -52,10 +52,10 @@ static kvs_status add_sample(kvsi_run_extras *out, const char *line, size_t size
 
     if (!prompt || !text)
         goto out;
-    sample = (kvsi_run_sample){
-        .step = (uint64_t)json_integer_value(json_object_get(object, "step")),
-        .prompt = kvsi_strdup(prompt),
-        .text = kvsi_strdup(text)};
+    sample =
+        (kvsi_run_sample){.step = (uint64_t)json_integer_value(json_object_get(object, "step")),
+                          .prompt = kvsi_strdup(prompt),
+                          .text = kvsi_strdup(text)};
     if (!sample.prompt || !sample.text) {
         free_sample(&sample);
         st = kvsi_no_memory(err, "the samples of a run");

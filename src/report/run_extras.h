@@ -22,7 +22,7 @@ typedef struct kvsi_head_share {
 } kvsi_head_share;
 
 typedef struct kvsi_run_extras {
-    char processor[128], started[32]; /* "" = not recorded */
+    char processor[128], started[32];            /* "" = not recorded */
     kvsi_run_sample samples[KVSI_SAMPLES_SHOWN]; /* the last ones */
     size_t sample_count;
     kvsi_head_share *heads;

@@ -96,8 +96,7 @@ static void sum_chunks(kvsi_optimizer *o, double *sums)
             const kvsi_bucket *bucket = &layout->bucket[b];
             const kvsi_range chunk = kvsi_bucket_chunk(bucket, layout->rank * chunks + i);
 
-            sums[b * chunks + i] =
-                kvsi_reducer_trains(r, bucket) ? sum_range(o, bucket, chunk) : 0;
+            sums[b * chunks + i] = kvsi_reducer_trains(r, bucket) ? sum_range(o, bucket, chunk) : 0;
         }
 }
 

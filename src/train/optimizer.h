@@ -11,7 +11,7 @@ typedef struct kvsi_optimizer {
     real *mean, *square;   /* moments of the parameters that this rank updates: whole or sharded */
     double *sum, *scale;   /* backend memory: sum of squares, and factor of the gradients */
     kvsi_rates rates;
-    double *sums;          /* [1 + ranks, buckets, chunks per rank] */
+    double *sums; /* [1 + ranks, buckets, chunks per rank] */
 } kvsi_optimizer;
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err);

@@ -18,7 +18,7 @@ typedef struct kvsi_rate {
 } kvsi_rate;
 
 typedef struct kvsi_rates {
-    size_t count; /* 0 = every factor is 1 */
+    size_t count;    /* 0 = every factor is 1 */
     kvsi_rate *list; /* in the order of the layout, without gaps */
 } kvsi_rates;
 

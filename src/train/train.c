@@ -313,8 +313,7 @@ static int is_out_of_patience(const run *r, const kvs_step_record *record)
 
     if (patience == 0 || isnan(record->eval_loss) || r->progress.stale < patience)
         return 0;
-    snprintf(line, sizeof line,
-             "ended after step %llu: %llu evaluations without a loss below %.4f",
+    snprintf(line, sizeof line, "ended after step %llu: %llu evaluations without a loss below %.4f",
              (unsigned long long)record->step, (unsigned long long)r->progress.stale,
              r->progress.best_loss);
     notice(r, line);

@@ -324,17 +324,19 @@ static void test_estimates(void **state)
 
     (void)state;
     expect_ok(kvs_train_config_create(&train, NULL, &err));
-    expect_ok(kvs_train_plan(&plan, api_runtime, kvs_model_get_config(api_model), NULL, train, &err));
+    expect_ok(
+        kvs_train_plan(&plan, api_runtime, kvs_model_get_config(api_model), NULL, train, &err));
     peak = kvs_train_peak(api_runtime, train);
     assert_true(peak > 0);
-    assert_true(isnan(kvs_train_peak(NULL, train)) && isnan(kvs_train_peak(api_runtime, NULL)));
+    expect_nan(kvs_train_peak(NULL, train));
+    expect_nan(kvs_train_peak(api_runtime, NULL));
     assert_true(
         fabs(kvs_train_seconds(&plan, kvs_model_get_config(api_model), train, 20, peak) /
                  kvs_train_seconds(&plan, kvs_model_get_config(api_model), train, 10, peak) -
              2) < 1e-9);
-    assert_true(isnan(kvs_train_seconds(NULL, kvs_model_get_config(api_model), train, 1, peak)));
-    assert_true(isnan(kvs_train_seconds(&plan, NULL, train, 1, peak)));
-    assert_true(isnan(kvs_train_seconds(&plan, kvs_model_get_config(api_model), NULL, 1, peak)));
+    expect_nan(kvs_train_seconds(NULL, kvs_model_get_config(api_model), train, 1, peak));
+    expect_nan(kvs_train_seconds(&plan, NULL, train, 1, peak));
+    expect_nan(kvs_train_seconds(&plan, kvs_model_get_config(api_model), NULL, 1, peak));
     kvs_train_config_free(train);
 }
 

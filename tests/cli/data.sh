@@ -100,7 +100,6 @@ refused 2 "'empty.txt' contains no text" build empty.txt -t bytes --out bad/corp
 refused 2 "the text has 1 token, expected at least 2" build one.txt -t bytes --out bad/corpus
 refused 2 "split has 1 token, expected a document" build one.txt one.txt -t bytes --out bad/corpus
 refused 2 "option '--tokenizer' is required" build text.txt --out bad/corpus
-refused 2 "option '--out' is required" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
 refused 2 "has no EOS token" build text.txt -t bytes --eos yes --out bad/corpus

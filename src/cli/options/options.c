@@ -26,8 +26,8 @@ static const kvsi_setting config_rows[] = {
      .placeholder = "WHAT",
      .choices = printed_names,
      .implied = "values",
-     .help = "print such a file with every option's value and its source, or with its meaning, or "
-             "the JSON schema of such files, and exit",
+     .help = "print a file for --config with the value and source of every option, or with their "
+             "meanings, or the JSON schema of such files, and exit",
      .automatic = "print nothing"},
 };
 
