@@ -325,8 +325,6 @@ class KVShiftLayer(RawRows, DynamicLayer):
     """The cache of one layer, which grows.  With a sliding window it holds the keys and values that
     the next token can see."""
 
-    is_croppable = True
-
     def __init__(self, window=0, depth=0):
         super().__init__()
         self.window, self.depth, self.tails, self.length = window, depth, {}, 0
@@ -1222,8 +1220,10 @@ class KVShiftModel(KVShiftPreTrainedModel):
                 shared["extra"] = layout.borders()
         elif kind == "flex":
             from torch.nn.attention.flex_attention import create_block_mask
-            shared["mask"] = create_block_mask(layout.sees(window, first), layout.batch, None,
-                                               layout.tokens, keys, device=layout.at.device)
+            device = layout.at.device
+            shared["mask"] = create_block_mask(  # uncompiled, it makes the whole mask first
+                layout.sees(window, first), layout.batch, None, layout.tokens, keys, device=device,
+                _compile=device.type != "cpu")
         elif not plain or kind == "eager" or settings.own("score_cap"):
             shared["mask"] = layout.mask(window, first, keys)
             if biased:
