@@ -294,7 +294,7 @@ def check_interchange(folder, command):
             step.step_batch(rows.tolist())
             for path_of, params in model.named_parameters():
                 close(f"{name}: {path_of} after a step of both", params.detach().flatten(),
-                      as_torch(ours.tensor(path_of)), group="step", quiet=True)
+                      as_torch(ours.tensor(path_of)), 1e-5, group="step", quiet=True)
             # And back: a step of the library on what PyTorch wrote, read by PyTorch.
             kvshift.Trainer(loaded, batch=4, steps=1, lr=1e-2, warmup=0).step_batch(rows.tolist())
             loaded.save(f"{path}-back")
