@@ -33,8 +33,8 @@ class Ranks:
             if not torch.cuda.is_available():
                 raise Refused("option '--device' is cuda, but PyTorch finds no GPU")
             if self.local >= torch.cuda.device_count():
-                raise Refused(f"rank {self.rank} needs GPU {self.local}, but this machine has {torch.cuda.device_count()}; "
-                              "give torchrun another --nproc-per-node")
+                raise Refused(f"rank {self.rank} needs GPU {self.local}, but this machine has "
+                              f"{torch.cuda.device_count()}; give torchrun another --nproc-per-node")
             torch.cuda.set_device(self.local)
         self.device = torch.device(kind, self.local) if kind == "cuda" else torch.device(kind)
         self.started = "RANK" in os.environ
@@ -46,6 +46,9 @@ class Ranks:
     @property
     def is_first(self):
         return self.rank == 0
+
+    def device_name(self):
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
 
     def close(self):
         if self.started:
@@ -103,18 +106,22 @@ class Ranks:
             if isinstance(part, FSDPModule):
                 part.reshard()
 
-    def fill(self, model, tensor):
-        """Sets the weights of a model: tensor(name) = values on rank 0."""
+    def fill(self, model, whole):
+        """Sets the weights of a model to those of the library's model on rank 0."""
+        names = {name for name, _ in model.named_parameters()}
+        if self.is_first and names != whole.tensors().keys():
+            first = sorted(names ^ whole.tensors().keys())[0]
+            raise Refused(f"PyTorch cannot train this model: only one of PyTorch and kvshift has '{first}'")
         for name, parameter in model.named_parameters():
-            whole = torch.empty(parameter.shape, dtype=torch.float32, device=self.device)
+            values = torch.empty(parameter.shape, dtype=torch.float32, device=self.device)
             if self.is_first:
-                whole.copy_(torch.from_numpy(tensor(name)).view(parameter.shape))
+                values.copy_(torch.from_numpy(whole.tensor(name)).view(parameter.shape))
             if self.started:
-                dist.broadcast(whole, 0)
+                dist.broadcast(values, 0)
             with torch.no_grad():
                 if isinstance(parameter, DTensor):
-                    whole = distribute_tensor(whole, parameter.device_mesh, parameter.placements, src_data_rank=None)
-                parameter.copy_(whole)
+                    values = distribute_tensor(values, parameter.device_mesh, parameter.placements, src_data_rank=None)
+                parameter.copy_(values)
 
     def gather(self, model, chosen=lambda name: True):
         """Names and whole values of weights, one by one.  All ranks must take all of them."""

@@ -32,7 +32,7 @@ try:
     import kvshift
     import kvshift.torch
     import torch
-    import transformers  # noqa: F401
+    import transformers
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -43,6 +43,7 @@ sys.path.insert(0, str(TRAIN.parent))
 import folder as folder_module  # noqa: E402
 import ranks as ranks_module  # noqa: E402
 import train  # noqa: E402
+import trainer as trainer_module  # noqa: E402
 
 TEXT = ROOT / "examples" / "texts" / "roderick-hudson.txt"
 SMALL = ["--layers", "2", "--dim", "32", "--heads", "2", "--context", "32", "--batch", "4", "--steps", "6", "--warmup", "2",
@@ -61,6 +62,7 @@ SETTINGS = [  # options, limit of the difference of losses
     ("--seed 7 --precision bf16", 3e-3),
 ]
 failed = []
+transformers.utils.logging.disable_progress_bar()
 
 
 def check(name, condition, detail=""):
@@ -159,9 +161,9 @@ def tap_difference(one, other):
 def check_curves(place):
     options = ["--model", "desk-1m", "--batch", "4", "--sequence-tokens", "64", "--steps", "200", "--eval-every", "50",
                "--eval-sequences", "32", "--threads", "1", "--quiet"]
-    compare_runs("desk-1m, 200 steps", place.in_torch("desk-torch", *options), place.in_c("desk-c", *options), 1e-3)
+    compare_runs("desk-1m, 200 steps", place.in_torch("desk-torch", *options), place.in_c("desk-c", *options), 1e-4)
     size = tap_difference(place.path("desk-torch"), place.path("desk-c"))
-    check("desk-1m, taps after 200 steps", size <= 1e-3, f"{size:.1e}")
+    check("desk-1m, taps after 200 steps", size <= 1e-4, f"{size:.1e}")
 
 
 def check_settings(place):
@@ -446,15 +448,15 @@ def check_cuda(place):
             except train.Refused as problem:
                 check("cuda: more ranks than GPUs are refused", "this machine has 2" in str(problem), problem)
     with mock.patch("torch.optim.AdamW") as adamw:
-        model = train.torch_model(json.loads(pathlib.Path(place.path("cuda-c"), "config.json").read_text()), "sdpa") if (
+        model = trainer_module.torch_model(json.loads(pathlib.Path(place.path("cuda-c"), "config.json").read_text()), "sdpa") if (
             place.in_c("cuda-c", *SMALL, "--steps", "1")) else None
-        train.optimizer_of(model, kvshift.TrainConfig(lr=1e-3, beta1=0.8), torch.device("cuda", 1))
+        trainer_module.optimizer_of(model, kvshift.TrainConfig(lr=1e-3, beta1=0.8), torch.device("cuda", 1))
         check("cuda: fused AdamW", adamw.call_args.kwargs["fused"] is True and adamw.call_args.kwargs["betas"] == (0.8, 0.95))
         decays = {group["name"]: group["weight_decay"] for group in adamw.call_args.args[0]}
         check("weight decay of the groups", decays == {"matrices": 0.1, "gains": 0.0, "shift": 0.0}, decays)
     run = mock.Mock(settings={"precision": "bf16"}, ranks=mock.Mock(device=torch.device("cuda", 1)))
     with mock.patch("torch.autocast") as autocast:
-        train.Run.autocast(run)
+        trainer_module.Trainer.autocast(run)
         check("cuda: autocast", autocast.call_args == mock.call("cuda", dtype=torch.bfloat16))
 
 
