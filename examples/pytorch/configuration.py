@@ -82,7 +82,7 @@ class Settings:
         return self.sources.get(name, "").startswith(("file ", "environment ", "command line"))
 
     def refuse_unsupported(self):
-        known = {name for names in SUPPORTED.values() for name in names} | MODEL
+        known = {name for names in SUPPORTED.values() for name in names} | MODEL | {"dropout"}
         if self["data"] is None:
             raise Refused("there is no text to train on: give --data CORPUS; 'kvshift train' trains on tasks", 2)
         if self["data"].endswith(TEXT_FILES) and not os.path.isdir(self["data"]):
