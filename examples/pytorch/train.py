@@ -178,17 +178,21 @@ class Run:
 
     # ---- the loop ----
 
+    def requests(self):
+        """Whether this rank wants to stop, and whether it wants a checkpoint, once."""
+        wants_checkpoint, self.wants_checkpoint = self.wants_checkpoint, 0
+        return bool(self.stop), wants_checkpoint
+
     def step(self):
         """A step and its record, with evaluations; whether to stop and whether to save a checkpoint."""
         trainer, started = self.trainer, time.perf_counter()
         try:
-            record, (stop, save) = trainer.take_step([bool(self.stop), self.wants_checkpoint])
+            record, (stop, save) = trainer.take_step(self.requests)
         except Diverged as problem:
             good = self.folder and folder.newest_before(self.folder.checkpoints, trainer.step)
             raise Refused(f"{problem}; the last good checkpoint is '{good}'" if good else str(problem)) from None
         record["seconds"] = time.perf_counter() - started
         self.tokens += record["tokens"]
-        self.wants_checkpoint = 0
         every = self.settings["eval-every"]
         evaluates = every and trainer.step % every == 0
         if evaluates:

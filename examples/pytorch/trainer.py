@@ -138,7 +138,8 @@ class Trainer:
     # ---- the step ----
 
     def take_step(self, requests):
-        """One step; returns its record, without the duration, and the sum of each of `requests` over ranks."""
+        """One step; returns its record, without the duration, and the sums over ranks of the numbers that
+        `requests()` returns after the passes."""
         ranks, number = self.ranks, self.step + 1
         first, end = ranks.share(self.batch)
         rows = self.rows("train", self.step * self.batch + first, end - first)
@@ -154,7 +155,7 @@ class Trainer:
             loss = self.loss(part)
             total += loss.detach()
             (loss * (ranks.size / targets)).backward()  # FSDP averages over ranks
-        loss, *requests = ranks.sum([total.item(), *requests])
+        loss, *requested = ranks.sum([total.item(), *requests()])
         record = {"step": number, "loss": loss / targets, "lr": self.training.learning_rate(number)}
         record["grad_norm"] = self.clip(record)
         for group in self.optimizer.param_groups:
@@ -162,7 +163,7 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step = number
-        return {**record, "tokens": int(tokens)}, requests
+        return {**record, "tokens": int(tokens)}, requested
 
     def clip(self, record):
         """Scales the gradients down to the norm --clip; returns the norm before."""

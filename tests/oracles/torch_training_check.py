@@ -57,6 +57,8 @@ SETTINGS = [  # options, limit of the difference of losses
     ("--shift-form hard --rotary-fraction 0.5 --norm-kind layer", 1e-5),
     ("--body gpt2 --shift kv --beta2 0.99 --eps 1e-6", 1e-5),
     ("--shift none --sliding-window 8 --qk-norm head", 1e-5),
+    ("--shift none --tied", 1e-5),
+    ("--shift none --body gpt2", 1e-5),
     ("--epochs 0.02 --kv-heads 1 --schedule cosine --lr-floor 0", 1e-5),
     ("--only-shift", 1e-5),
     ("--seed 7 --precision bf16", 3e-3),
@@ -180,6 +182,7 @@ def check_settings(place):
         files = [(pathlib.Path(place.path(f"{name}{number}")) / "config.resolved.toml").read_text().replace(f"p{number}", f"c{number}")
                  for name in ("p", "c")]
         check(f"{options}: config.resolved.toml", files[0] == files[1], sorted({*files[0].split("\n")} ^ {*files[1].split("\n")}))
+    compare_runs("--attention eager", place.in_torch("eager", *SMALL, "--attention", "eager"), place.in_c("eager-c", *SMALL), 1e-5)
     compare_runs("--compile", place.in_torch("compiled", *SMALL, "--compile"), place.in_c("compiled-c", *SMALL), 1e-5)
     (place.folder / "ids.bin").write_bytes(struct.pack("<4000H", *(i * i % 61 for i in range(4000))))
     words = [*SMALL, "--vocab", "61", "--data", place.path("ids.bin")]
@@ -252,9 +255,14 @@ def check_resume(place):
     check("one process continues what two began", code == 0, text if code else "")
     compare_runs("its curve", log_of(place.path("killed-two")), log_of(place.path("whole, no dropout")), 1e-5)
 
-    process = place.spawn("stopped", *options, "--steps", "4000", "--eval-every", "1000")
+    process = place.spawn("stopped", *options, "--steps", "4000", "--eval-every", "1000", "--checkpoint-every", "0")
     while not (place.folder / "stopped" / "tb").exists() and process.poll() is None:
         time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    latest, until = place.folder / "stopped" / "ckpt" / "latest", time.monotonic() + 60
+    while not latest.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    check("SIGUSR1: a checkpoint, and the run continues", latest.exists() and process.poll() is None)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=300)
     _, rows = log_of(place.path("stopped"))
