@@ -6,6 +6,9 @@ Weights, gradients and moments are divided among them by FSDP2, as far as --shar
     optimizer    moments and weights between steps are sharded; gradients are summed once per step
     gradients    gradients too: they are summed after each micro-batch
     parameters   weights are gathered for one layer at a time
+
+With --replicas N the ranks form N groups, such as the machines of a cluster; what is sharded is divided
+within each group, and gradients are also summed over the groups.
 """
 import datetime
 import os
@@ -86,11 +89,14 @@ class Ranks:
 
     # ---- the model ----
 
-    def shard(self, model, stage, layers):
+    def shard(self, model, stage, replicas, layers):
         """Divides a model among the ranks.  `layers` are gathered one at a time."""
+        if replicas < 1 or self.size % replicas or (replicas > 1 and stage == "none"):
+            raise Refused(f"option '--replicas' is {replicas}, expected a divisor of the number of ranks, {self.size}, "
+                          "and a --shard other than none", 2)
         if not self.started:
             return
-        shape = (self.size, 1) if stage == "none" else (1, self.size)
+        shape = (self.size, 1) if stage == "none" else (replicas, self.size // replicas)
         mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=("replicas", "shards"))
         for part in (*layers, model):
             fully_shard(part, mesh=mesh, reshard_after_forward=stage == "parameters")

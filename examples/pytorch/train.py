@@ -60,7 +60,7 @@ class Run:
                                self.whole, arguments)
         self.model = self.trainer.model
         self.how = {"version": str(torch.__version__), "device": ranks.device_name(), "compile": arguments.compile,
-                    "attention": arguments.attention}
+                    "attention": arguments.attention, "replicas": arguments.replicas}
         self.tokens, self.earlier, self.best = 0, 0.0, math.inf
         self.started = time.perf_counter()
         self.stop = self.wants_checkpoint = 0
@@ -299,13 +299,14 @@ def parser():
         lines.append(line)
     options = "\n".join(lines)
     made = argparse.ArgumentParser(
-        prog="train.py", add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        prog="train.py", add_help=False, allow_abbrev=False,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=width),
         usage="train.py [OPTION]...\n       torchrun --nproc-per-node GPUS train.py [OPTION]...",
         description="Trains a model with KV shifting attention in PyTorch on a corpus of 'kvshift data build'\n"
                     "and writes a run folder that the commands of kvshift read.",
         epilog="Options of 'kvshift train', with the same names, values and defaults, also in --config FILE\n"
                f"(TOML or JSON) and in the environment; 'kvshift train --help' explains them:\n\n{options}\n"
-               "  model:         all options of the model\n\n"
+               f"{'  model:':15} all options of the model, and --dropout\n\n"
                "Other options of 'kvshift train' are refused. SIGINT and SIGTERM end the run after the step,\n"
                "with a checkpoint; SIGUSR1 saves a checkpoint.\n\n"
                "  train.py --data corpora/book --model desk-1m --out runs/book\n"
@@ -318,6 +319,9 @@ def parser():
     own.add_argument("--compile", action="store_true", help="compile the layers with torch.compile")
     own.add_argument("--attention", default="sdpa", metavar="NAME",
                      help="sdpa, eager, flash_attention_2 or flex_attention (default: sdpa)")
+    own.add_argument("--replicas", type=int, default=1, metavar="N",
+                     help="with --shard: number of groups of ranks, such as machines, that each have all weights "
+                          "(default: 1)")
     own.add_argument("-h", "--help", action="help", help="show this help")
     return made
 

@@ -97,7 +97,7 @@ class Trainer:
         for layer in layers if self.compiled else ():
             layer.compile()
         self.model.to(ranks.device)
-        ranks.shard(self.model, self.stage, layers)
+        ranks.shard(self.model, self.stage, arguments.replicas, layers)
         ranks.fill(self.model, whole)
         self.optimizer = optimizer_of(self.model, training, ranks.device)
         self.trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]

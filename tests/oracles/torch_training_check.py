@@ -196,7 +196,7 @@ def check_settings(place):
 
 
 def check_ranks(place):
-    options = ["--data", place.corpus, *SMALL, "--accumulate", "2", "--clip", "0.5", "--dropout", "0"]
+    options = ["--data", place.corpus, *SMALL, "--accumulate", "2", "--clip", "0.5", "--checkpoint-every", "6"]
     place.in_torch("alone", *options)
     for stage in "none", "optimizer", "gradients", "parameters":
         process = place.spawn(f"two-{stage}", *options, "--shard", stage, ranks=2)
@@ -207,6 +207,12 @@ def check_ranks(place):
         compare_runs(f"two ranks, --shard {stage}", log_of(place.path(f"two-{stage}")), log_of(place.path("alone")), 1e-5)
         size = tap_difference(place.path(f"two-{stage}"), place.path("alone"))
         check(f"two ranks, --shard {stage}: taps", size <= 1e-5, f"{size:.1e}")
+    process = place.spawn("four", *options, "--shard", "parameters", "--replicas", "2", ranks=4)
+    said, _ = process.communicate(timeout=600)
+    if process.returncode != 0:
+        check("four ranks, --replicas 2", False, said)
+    else:
+        compare_runs("four ranks, --replicas 2", log_of(place.path("four")), log_of(place.path("alone")), 1e-5)
     others = "--recompute --compile --only-shift --precision bf16"
     place.in_torch("alone-2", *options, *others.split())
     process = place.spawn("two-2", *options, *others.split(), "--shard", "parameters", ranks=2)
@@ -412,6 +418,7 @@ def check_refusals(place):
         ("model that differs", [*here, *new, "--init-from", place.path("taken"), "--dim", "64"], "option '--dim' is 64, but the model in"),
         ("no such model", [*here, *new, "--init-from", place.path("nowhere")], "nowhere"),
         ("no GPU", [*here, *SMALL, *new, "--device", "cuda"], "option '--device' is cuda, but PyTorch finds no GPU"),
+        ("replicas", [*here, *SMALL, *new, "--replicas", "2"], "option '--replicas' is 2, expected a divisor of the number of ranks, 1"),
         ("long sequences", [*here, *SMALL, *new, "--sequence-tokens", "64"], "--sequence-tokens"),
         ("attention", [*here, *SMALL, *new, "--attention", "nonsense"], "PyTorch cannot train this model"),
         ("unwritable folder", [*here, *SMALL, "--out", "/proc/nothing/here"], "cannot write into '/proc'"),
@@ -443,10 +450,11 @@ def check_cuda(place):
         started = calls.start.call_args
         check("cuda: nccl", started.args == ("nccl",) and started.kwargs["device_id"] == torch.device("cuda", 1)
               and started.kwargs["timeout"].total_seconds() == 1800)
-        for stage, shape, again in (("none", (8, 1), False), ("gradients", (1, 8), False), ("parameters", (1, 8), True)):
+        for stage, replicas, shape, again in (("none", 1, (8, 1), False), ("gradients", 1, (1, 8), False),
+                                              ("parameters", 2, (2, 4), True)):
             calls.shard.reset_mock()
             layers, model = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)], torch.nn.Linear(2, 2)
-            ranks.shard(model, stage, layers)
+            ranks.shard(model, stage, replicas, layers)
             check(f"cuda: --shard {stage}", calls.mesh.call_args.args == ("cuda", shape) and [
                 (entry.args[0], entry.kwargs["reshard_after_forward"]) for entry in calls.shard.call_args_list
             ] == [(part, again) for part in (*layers, model)])
