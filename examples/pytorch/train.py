@@ -132,8 +132,8 @@ class Run:
         return path and str(path), state
 
     def _open(self, out, resume, path):
-        begun = resume == "auto" and folder.existing(out) == "train.jsonl" and not (
-            pathlib.Path(out) / "model.safetensors").exists()  # killed before its first checkpoint
+        files = {name for name in ("train.jsonl", "model.safetensors") if (pathlib.Path(out) / name).exists()}
+        begun = resume == "auto" and files == {"train.jsonl"}  # killed before its first checkpoint
         step = self.trainer.step if path or begun else None
         self.folder = folder.Folder(out, self.first_line(), self.settings, step, self.how)
         self.folder.write_sources(self.settings["data"], self.corpus.sources())
@@ -240,7 +240,7 @@ class Run:
 def config_json_of(model, beside):
     """The config.json that the library writes for a model."""
     try:
-        with tempfile.TemporaryDirectory(dir=beside) as name:
+        with tempfile.TemporaryDirectory(prefix=".config-", dir=beside) as name:
             model.save(name)
             return json.loads((pathlib.Path(name) / "config.json").read_text(encoding="utf-8"))
     except OSError as problem:
