@@ -24,10 +24,12 @@ SUPPORTED = {
     "text": ["data", "valid-data", "sequence-tokens"],
     "training": ["epochs", "steps", "batch", "accumulate", "warmup", "schedule", "lr", "lr-floor", "beta1",
                  "beta2", "eps", "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift",
-                 "eval-dropout", "clip", "recompute", "precision", "eval-every", "eval-sequences"],
+                 "rates", "eval-dropout", "clip", "recompute", "precision", "eval-every", "eval-sequences",
+                 "patience"],
     "ranks": ["shard", "rank-timeout"],
-    "run": ["seed", "checkpoint-every", "keep", "threads", "out", "max-time", "resume", "quiet", "json"],
+    "run": ["seed", "save-best", "checkpoint-every", "keep", "threads", "out", "max-time", "resume", "quiet", "json"],
 }
+ENDINGS = (".gz", ".zst", ".txt", ".md", ".jsonl", ".json", ".shard", ".bin", ".csv")
 TEXT_FILES = (".txt", ".md", ".json", ".jsonl", ".zst", ".gz", ".csv")
 CONTEXT, EVAL_WINDOWS, HELD_OUT = 256, 256, 0.05  # defaults for text
 LINE = re.compile(r'(# )?([a-z0-9-]+) = ("(?:[^"\\]|\\.)*"|.*?)\s+# (.*)')
@@ -99,8 +101,22 @@ class Settings:
         """Sets a value and its line in config.resolved.toml."""
         self.values[name] = value
         line = f"{name} = {toml(value)}".ljust(VALUE_COLUMN) + " # computed from other settings"
-        self.text = re.sub(rf"^(?:# {name} is computed at the start|{name} = .*)$", lambda _: line, self.text,
+        self.text = re.sub(rf"^(?:# {name} is (?:computed|not set).*|{name} = .*)$", lambda _: line, self.text,
                            flags=re.MULTILINE)
+
+    def take_out(self):
+        """The run folder, as the command chooses it; None = nothing is saved."""
+        if self["out"] == "none":
+            self.values["out"] = None
+        elif self["out"] is None and self["resume"]:
+            raise Refused("option '--resume' needs '--out': the folder of the run", 2)
+        elif self["out"] is None:
+            number, name = 1, stem(self["data"])
+            while os.path.lexists(f"runs/{name}-{number}"):
+                number += 1
+            self.set_computed("out", f"runs/{name}-{number}")
+        if self["checkpoint-every"] and not self["out"]:
+            raise Refused("option '--checkpoint-every' needs '--out'", 2)
 
     def take_text(self, windows, valid_windows):
         """Steps and evaluations that follow from the number of windows of the text."""
@@ -156,6 +172,14 @@ def read(text):
         if found and not found[1]:
             sources[found[2]] = found[4]
     return values, sources
+
+
+def stem(path):
+    """The name of a file or a folder without endings."""
+    name = os.path.basename(os.path.normpath(path))
+    while ending := next((ending for ending in ENDINGS if name.endswith(ending) and name != ending), None):
+        name = name.removesuffix(ending)
+    return name if name.strip(".") else "text"
 
 
 def usual_eval_every(steps):

@@ -28,8 +28,8 @@ FIELDS = ("step", "loss", "lr", "accuracy", "grad_norm", "tokens", "seconds", "e
           "k_shift_sum", "k_shift_current", "v_shift_sum", "v_shift_current", "q_shift_sum", "q_shift_current")
 TAGS = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", "eval_loss": "eval/loss"}
 LOGGED = ("steps", "batch", "accumulate", "warmup", "schedule", "lr", "lr-floor", "beta1", "beta2", "eps",
-          "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift", "eval-dropout", "clip", "precision",
-          "seed", "eval-every", "eval-sequences")
+          "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift", "rates", "eval-dropout", "clip",
+          "precision", "seed", "eval-every", "eval-sequences")
 MAY_CHANGE = {"steps", "eval_every", "eval_sequences"}
 
 
@@ -277,11 +277,14 @@ def newest_checkpoint(path):
 def check_state(state):
     """Checks what state.json has to contain."""
     run = state.get("run") if isinstance(state, dict) else None
-    numbers = [state.get("step"), *(run.get(key) for key in ("tokens", "seconds"))] if isinstance(run, dict) else [None]
-    if not all(type(number) in (int, float) and number >= 0 for number in numbers) or type(numbers[0]) is not int:
-        raise ValueError("state.json has no step, tokens or seconds")
-    if not isinstance(run.get("settings"), dict) or type(run.get("best_loss")) not in (int, float, type(None)):
-        raise ValueError("state.json has no settings, or no best_loss")
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
+        raise ValueError("state.json has no settings")
+    kinds = {"step": (int,), "tokens": (int,), "stale": (int,), "seconds": (int, float),
+             "best_loss": (int, float, type(None))}
+    for key, kind in kinds.items():
+        value = state.get(key) if key == "step" else run.get(key)
+        if type(value) not in kind or (value is not None and not value >= 0):
+            raise ValueError(f"state.json has no '{key}', or a wrong one")
 
 
 def processor():

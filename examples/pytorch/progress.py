@@ -43,12 +43,13 @@ class Progress:
         self.done = self.tokens = 0
         self.evaluation, self.is_open = "", False
 
+    def _is_kept(self, step):
+        """About twenty lines stay, so that the history of the loss can be seen."""
+        return step == self.steps or step % -(-self.steps // PLAIN_LINES) == 0
+
     def _is_due(self, step):
-        if step == self.steps:
-            return True
-        if self.terminal:
-            return time.perf_counter() - self.shown >= TERMINAL_SECONDS
-        return step % -(-self.steps // PLAIN_LINES) == 0
+        is_late = self.terminal and time.perf_counter() - self.shown >= TERMINAL_SECONDS
+        return is_late or self._is_kept(step)
 
     def add(self, record):
         self.done += 1
@@ -64,12 +65,15 @@ class Progress:
             return
         elapsed = time.perf_counter() - self.started
         rate, left = short_count(self.tokens / elapsed), duration(elapsed / self.done * (self.steps - step))
-        line = (f"step {step}/{self.steps}  epoch {self.epochs_per_step * step:.2f}  loss {record['loss']:.4f}"
-                f"{self.evaluation}  lr {record['lr']:.2e}  {rate} tokens/s  {duration(elapsed)}, {left} left")
+        line = (f"step {step}/{self.steps}  loss {record['loss']:.4f}  {left} left"
+                f"  epoch {self.epochs_per_step * step:.2f}{self.evaluation}  lr {record['lr']:.2e}  {rate} tokens/s"
+                f"  {duration(elapsed)}")
         self.shown = time.perf_counter()
         if self.terminal:
             print("\r" + line[:shutil.get_terminal_size().columns - 1] + "\x1b[K", end="", file=sys.stderr, flush=True)
             self.is_open = True
+            if self._is_kept(step):
+                self.end()
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -93,13 +97,16 @@ def announce(run):
     how = f"{run.how['device']}, {settings['precision']}{', compiled' * run.how['compile']}"
     print(f"text: {settings['data']}, windows of {run.context} tokens{shared}; {how}", file=sys.stderr)
     if not settings["out"]:
-        print("nothing is saved: no --out", file=sys.stderr)
+        print("nothing is saved: --out none", file=sys.stderr)
+    elif not settings.is_given("out"):
+        print(f"the run is saved in {settings['out']}", file=sys.stderr)
 
 
 def print_result(run, result):
     settings, rate = run.settings, result["tokens"] / result["seconds"]
-    why = {0: "", 130: "stopped by SIGINT", 143: "stopped by SIGTERM"}.get(
-        run.stop, f"stopped after {settings['max-time']:g} minutes (--max-time),")
+    why = {0: "", 129: "stopped by SIGHUP", 130: "stopped by SIGINT", 143: "stopped by SIGTERM",
+           1: f"stopped after {settings['max-time']:g} minutes (--max-time),",
+           2: f"ended after {run.stale} evaluations without a loss below {run.best:.4f},"}[run.stop]
     if why and not settings["quiet"]:
         saved = "; --resume continues from there" if settings["out"] else ""
         print(f"{why} after step {result['steps']}{saved}", file=sys.stderr)
@@ -113,4 +120,4 @@ def print_result(run, result):
     print(f"time      {duration(result['seconds'])}, {short_count(rate)} tokens/s")
     tokenizer = "tokenizer.json, " if run.whole.tokenizer else ""
     print(f"files     {settings['out']}: model.safetensors, config.json, {tokenizer}train.jsonl, result.json"
-          if settings["out"] else "files     none: no --out")
+          if settings["out"] else "files     none: --out none")

@@ -61,12 +61,18 @@ class Run:
         self.model = self.trainer.model
         self.how = {"version": str(torch.__version__), "device": ranks.device_name(), "compile": arguments.compile,
                     "attention": arguments.attention, "replicas": arguments.replicas}
-        self.tokens, self.earlier, self.best = 0, 0.0, math.inf
+        self.tokens, self.earlier = 0, 0.0
+        self.best, self.stale = math.inf, 0  # the lowest evaluation loss, and evaluations since then
         self.started = time.perf_counter()
         self.stop = self.wants_checkpoint = 0
 
     def _begin(self, settings):
-        """On rank 0: the text and the model; returns what the other ranks need of them."""
+        """On rank 0: the folder, the text and the model; returns what the other ranks need of them."""
+        settings.take_out()
+        out = settings["out"]
+        if out and settings["resume"] is None and (found := folder.existing(out)):
+            raise Refused(f"'{out}' already holds a run ('{found}'); --resume continues it, another --out starts a new "
+                          "one")
         corpus = open_text(settings, known_vocab(settings))
         self.whole = make_model(settings, corpus)
         config = self.whole.config
@@ -77,7 +83,11 @@ class Run:
             raise Refused(f"the model's vocabulary is {config['vocab']}, the data needs {corpus.vocab}")
         corpus.data(context).close()  # checks the splits
         settings.take_text(corpus.windows(context, "train"), corpus.windows(context, "valid"))
-        out = settings["out"]
+        for option in "patience", "save-best":
+            if settings[option] and not settings["eval-every"]:
+                raise Refused(f"option '--{option}' needs evaluations, but --eval-every is 0", 2)
+        if settings["save-best"] and not out:
+            raise Refused("option '--save-best' needs '--out'", 2)
         self.config = config_json_of(self.whole, existing_parent(out) if out else None)
         return settings.values, self.config, config["vocab"], context
 
@@ -149,15 +159,19 @@ class Run:
 
     def load(self, path, state):
         found = self.state()
+        self.read(found, path)
+        set_model_state_dict(self.model, found["model"])
+        set_optimizer_state_dict(self.model, self.trainer.optimizer, found["optimizer"])
+        self.trainer.step, self.tokens = state["step"], state["run"]["tokens"]
+        self.earlier, best, self.stale = (state["run"][key] for key in ("seconds", "best_loss", "stale"))
+        self.best = math.inf if best is None else best
+
+    def read(self, found, path):
+        """Replaces the tensors of `found` by those of a checkpoint."""
         try:
             dcp.load(found, checkpoint_id=os.path.join(path, "torch"))
         except (CheckpointException, RuntimeError, ValueError) as problem:
             raise Refused(f"cannot read '{path}/torch': {first_words(problem)}") from None
-        set_model_state_dict(self.model, found["model"])
-        set_optimizer_state_dict(self.model, self.trainer.optimizer, found["optimizer"])
-        self.trainer.step, self.tokens = state["step"], state["run"]["tokens"]
-        self.earlier, best = state["run"]["seconds"], state["run"]["best_loss"]
-        self.best = math.inf if best is None else best
 
     def save(self, is_best):
         """A checkpoint.  All ranks write their parts."""
@@ -174,7 +188,7 @@ class Run:
         """The content of state.json."""
         return {"step": self.trainer.step,
                 "run": {"settings": self.first_line(), "tokens": self.tokens, "seconds": self.seconds,
-                        "best_loss": self.best if math.isfinite(self.best) else None}}
+                        "best_loss": self.best if math.isfinite(self.best) else None, "stale": self.stale}}
 
     # ---- the loop ----
 
@@ -215,16 +229,39 @@ class Run:
             if self.folder:
                 self.folder.add_step(record)
             progress.add(record)
-            is_best = record.get("eval_loss", math.inf) < self.best
-            self.best = min(self.best, record.get("eval_loss", math.inf))
-            is_due = every and (trainer.step % every == 0 or trainer.step == settings["steps"] or is_best)
+            is_best = self.note_evaluation(record.get("eval_loss"))
+            if settings["patience"] and "eval_loss" in record and self.stale >= settings["patience"]:
+                stop, self.stop = True, self.stop or OUT_OF_PATIENCE
+            is_due = (is_best and settings["save-best"]) or (
+                every and (trainer.step % every == 0 or trainer.step == settings["steps"] or is_best))
             unproven = bool(settings["out"] and (is_due or stop or save))
             if unproven:
                 self.save(is_best)
         return self.finish(unproven)
 
+    def note_evaluation(self, loss):
+        """Returns whether an evaluation has the lowest loss; None = there was none."""
+        if loss is None:
+            return False
+        is_best = loss < self.best
+        self.best, self.stale = min(loss, self.best), 0 if is_best else self.stale + 1
+        return is_best
+
+    def take_best(self):
+        """Replaces the weights by those of ckpt/best."""
+        path = os.path.join(self.settings["out"], "ckpt", "best")
+        found = {"model": get_model_state_dict(self.model)}
+        self.read(found, path)
+        set_model_state_dict(self.model, found["model"])
+        self.trainer.step = self.ranks.from_first(lambda: folder.step_of(pathlib.Path(os.readlink(path))))
+
     def finish(self, unproven):
-        result = {"steps": self.trainer.step, "final_loss": self.trainer.evaluate(), "final_accuracy": None,
+        steps = self.trainer.step
+        if self.settings["save-best"] and math.isfinite(self.best):
+            self.take_best()
+            if self.trainer.step != steps and self.ranks.is_first:
+                print(f"train.py: the model is that of step {self.trainer.step}, with the lowest loss", file=sys.stderr)
+        result = {"steps": steps, "final_loss": self.trainer.evaluate(), "final_accuracy": None,
                   "step_at_99": None, "seconds": self.seconds, "tokens": self.tokens}
         self.take_weights()
         if self.settings["out"]:
@@ -266,21 +303,26 @@ def known_vocab(settings):
     return settings["vocab"] if settings.is_given("vocab") else 0
 
 
-# ---- signals -------------------------------------------------------------------------------------
+# ---- the end of a run ----------------------------------------------------------------------------
 
-TIME_IS_UP = 1
+TIME_IS_UP, OUT_OF_PATIENCE = 1, 2  # reasons to stop besides signals, which are 128 + their number
 
 
 def catch_signals(run):
-    """SIGINT and SIGTERM end the run after the step, with a checkpoint; SIGUSR1 saves one."""
+    """SIGINT, SIGTERM and SIGHUP end the run after the step, with a checkpoint; SIGUSR1 saves one.  A second
+    signal ends it at once, but torchrun may pass on what a terminal has already sent."""
     def stop(number, _frame):
+        if run.stop and not run.ranks.started and number != signal.SIGHUP:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         run.stop = 128 + number
 
     def save(_number, _frame):
         run.wants_checkpoint = 1
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
     signal.signal(signal.SIGUSR1, save)
 
 
@@ -307,8 +349,8 @@ def parser():
         epilog="Options of 'kvshift train', with the same names, values and defaults, also in --config FILE\n"
                f"(TOML or JSON) and in the environment; 'kvshift train --help' explains them:\n\n{options}\n"
                f"{'  model:':15} all options of the model, and --dropout\n\n"
-               "Other options of 'kvshift train' are refused. SIGINT and SIGTERM end the run after the step,\n"
-               "with a checkpoint; SIGUSR1 saves a checkpoint.\n\n"
+               "Other options of 'kvshift train' are refused. SIGINT, SIGTERM and SIGHUP end the run after the\n"
+               "step, with a checkpoint; SIGUSR1 saves a checkpoint.\n\n"
                "  train.py --data corpora/book --model desk-1m --out runs/book\n"
                "  torchrun --nproc-per-node 8 train.py --config run.toml --precision bf16 --shard parameters \\\n"
                "      --compile --out runs/big\n"
@@ -327,14 +369,8 @@ def parser():
 
 
 def train(arguments, options):
-    """A whole run; returns why it was stopped: 0, a signal + 128, or TIME_IS_UP."""
+    """A whole run; returns why it was stopped, 0 if it was not."""
     settings = Settings(options)
-    out = settings["out"]
-    if out and settings["resume"] is None and (found := folder.existing(out)):
-        raise Refused(f"'{out}' already holds a run ('{found}'); --resume continues it, another --out starts a new one")
-    for option in "resume", "checkpoint-every":
-        if settings[option] and not out:
-            raise Refused(f"option '--{option}' needs '--out'", 2)
     if settings["threads"]:
         torch.set_num_threads(settings["threads"])
     ranks = Ranks(arguments.device, settings["rank-timeout"])
@@ -365,7 +401,7 @@ def main(words=None):
         if int(os.environ.get("LOCAL_RANK", 0)) == 0:
             print(f"train.py: {problem}", file=sys.stderr)
         sys.exit(getattr(problem, "code", 1))
-    sys.exit(0 if reason == TIME_IS_UP else reason)
+    sys.exit(reason if reason > 128 else 0)
 
 
 if __name__ == "__main__":

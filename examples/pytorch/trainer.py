@@ -12,11 +12,12 @@ import re
 import numpy as np
 import torch
 from torch.nn import functional as F
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, logging
 from transformers.initialization import no_init_weights
 
 from configuration import Refused
 
+logging.set_verbosity_error()  # GPT-2's defaults of special tokens, which do not matter here, would be warned of
 IGNORED = -100  # a target without a loss
 NOTHING = np.zeros(1, dtype=np.int32), np.full(1, -1, dtype=np.int32)  # a sequence without a target
 
@@ -49,17 +50,39 @@ def group_of(name, parameter):
     return "gains" if parameter.ndim == 1 or name.endswith(".r_table") else "matrices"
 
 
+def factors_of(rates, names):
+    """What --rates multiplies the learning rate of each tensor by.  An entry NAME=X is for tensors with that
+    name or end of a name, with * and ? as wildcards; the first entry that fits a tensor counts."""
+    factors = {}
+    for entry in rates.split(",") if rates else ():
+        pattern, _, factor = entry.partition("=")
+        wanted = re.compile(r"(.*\.)?" + re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") + r"(\.weight)?")
+        found = [name for name in names if pattern and wanted.fullmatch(name)]
+        try:
+            number = float(factor)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf:
+            raise Refused(f"rates: expected NAME=FACTOR with a factor of at least 0, found '{entry}'")
+        if not found:
+            raise Refused(f"rates: no tensor is named '{pattern}'; names are like '{names[len(names) // 2]}' and may "
+                          "have * and ? as wildcards")
+        factors |= {name: number for name in found if name not in factors}
+    return factors
+
+
 def optimizer_of(model, training, device):
     """AdamW, with the weight decay that the C trainer gives each group."""
     decay = training["weight-decay"]
     others = decay if training["decay-all"] else 0.0
-    groups = {"matrices": decay, "gains": others, "shift": training["shift-decay"] or others}
-    members = {name: [] for name in groups}
+    decays = {"matrices": decay, "gains": others, "shift": training["shift-decay"] or others}
+    factors = factors_of(training["rates"], [name for name, _ in model.named_parameters()])
+    groups = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            members[group_of(name, parameter)].append(parameter)
-    return torch.optim.AdamW([{"params": members[name], "weight_decay": groups[name], "name": name}
-                              for name in groups if members[name]],
+            groups.setdefault((group_of(name, parameter), factors.get(name, 1.0)), []).append(parameter)
+    return torch.optim.AdamW([{"params": groups[key], "weight_decay": decays[key[0]], "name": key[0], "factor": key[1]}
+                              for key in sorted(groups)],
                              lr=training["lr"], betas=(training["beta1"], training["beta2"]), eps=training["eps"],
                              fused=device.type == "cuda")
 
@@ -89,6 +112,11 @@ class Trainer:
                 parameter.requires_grad_(group_of(name, parameter) == "shift")
         if not any(parameter.requires_grad for parameter in self.model.parameters()):
             raise Refused("only the shift is to be trained, but the model has none that learns")
+        factors = factors_of(training["rates"], [name for name, _ in self.model.named_parameters()])
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad and factors.get(name, 1.0) > 0)
+        if not any(parameter.requires_grad for parameter in self.model.parameters()):
+            raise Refused("rates: every tensor is frozen, nothing is trained")
         if settings["recompute"]:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         base = self.model.base_model
@@ -159,7 +187,8 @@ class Trainer:
         record = {"step": number, "loss": loss / targets, "lr": self.training.learning_rate(number)}
         record["grad_norm"] = self.clip(record)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.shift_training.learning_rate(number) if group["name"] == "shift" else record["lr"]
+            rate = self.shift_training.learning_rate(number) if group["name"] == "shift" else record["lr"]
+            group["lr"] = rate * group["factor"]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step = number

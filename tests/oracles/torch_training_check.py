@@ -8,7 +8,7 @@ settings      short runs with settings of the model and of training
 ranks         two processes with FSDP2 for every --shard, against one process
 resume        runs that are killed, of one and of two processes, and of one that continues what two began
 interchange   C -> PyTorch -> C, for folders with one file and with shards, and from checkpoints
-folder        the files of a run folder, and the commands that read it
+folder        the files of a run folder, and the commands that read it; the default of --out
 refusals      bad input gives one line
 cuda          arguments of calls for GPUs, with a stub: PyTorch is asked for the right things
 Exits 77 where a module is missing.
@@ -61,6 +61,8 @@ SETTINGS = [  # options, limit of the difference of losses
     ("--shift none --body gpt2", 1e-5),
     ("--epochs 0.02 --kv-heads 1 --schedule cosine --lr-floor 0", 1e-5),
     ("--only-shift", 1e-5),
+    ("--rates embed_tokens=0,layers.0.*=0.5,k_shift=3,lm_head=0.1", 1e-5),
+    ("--lr 0.1 --clip 0 --steps 30 --patience 2 --save-best --eval-every 1", 1e-3),
     ("--seed 7 --precision bf16", 3e-3),
 ]
 failed = []
@@ -179,6 +181,9 @@ def check_settings(place):
             if part != "model" or ours[0]["model"]["model_type"] == "kvshift":  # C logs other families as kvshift
                 check(f"{options}: {part} in the log", ours[0][part] == theirs[0][part])
         place.kvshift("report", place.path(f"p{number}"))
+        ours, theirs = (json.loads((place.folder / f"{name}{number}" / "result.json").read_text()) for name in "pc")
+        check(f"{options}: result.json", ours["steps"] == theirs["steps"]
+              and abs(ours["final_loss"] - theirs["final_loss"]) <= limit, f"{ours['steps']} steps, {ours['final_loss']:.4f}")
         files = [(pathlib.Path(place.path(f"{name}{number}")) / "config.resolved.toml").read_text().replace(f"p{number}", f"c{number}")
                  for name in ("p", "c")]
         check(f"{options}: config.resolved.toml", files[0] == files[1], sorted({*files[0].split("\n")} ^ {*files[1].split("\n")}))
@@ -386,6 +391,24 @@ def check_folder(place):
     compare_runs("'kvshift train --config' of the resolved settings", again, log_of(other), 0)
 
 
+def check_default_folder(place):
+    """Without --out, in another folder of work."""
+    before = os.getcwd()
+    os.chdir(place.folder)
+    try:
+        for _ in range(2):
+            call("--data", place.corpus, *SMALL, "--steps", "1")
+        place.kvshift("train", "--data", place.corpus, *SMALL, "--steps", "1")
+        check("the default of --out", sorted(os.listdir("runs")) == ["corpus-1", "corpus-2", "corpus-3"], os.listdir("runs"))
+        same = [(place.folder / "runs" / name / "config.resolved.toml").read_text().replace("corpus-2", "corpus-3")
+                for name in ("corpus-2", "corpus-3")]
+        check("the default of --out: config.resolved.toml", same[0] == same[1], sorted({*same[0].split("\n")} ^ {*same[1].split("\n")}))
+        code, said = call("--data", place.corpus, *SMALL, "--steps", "1", "--out", "none")
+        check("--out none", code == 0 and "files     none" in said and len(os.listdir("runs")) == 3, said)
+    finally:
+        os.chdir(before)
+
+
 def check_refusals(place):
     place.in_torch("taken", *SMALL, "--steps", "2")
     place.in_c("of c", *SMALL, "--steps", "2", "--checkpoint-every", "2")
@@ -415,9 +438,13 @@ def check_refusals(place):
         ("damaged checkpoint", ["--resume", *here, *SMALL, "--out", place.path("broken")], "has no complete checkpoint of PyTorch"),
         ("another value on resume", ["--resume", "--out", place.path("taken"), "--lr", "0.5"], "option '--lr' is 0.5, but the run in"),
         ("resume without a folder", ["--resume", *here], "option '--resume' needs '--out'"),
+        ("checkpoints without a folder", [*here, "--out", "none", "--checkpoint-every", "3"], "option '--checkpoint-every' needs '--out'"),
         ("model that differs", [*here, *new, "--init-from", place.path("taken"), "--dim", "64"], "option '--dim' is 64, but the model in"),
         ("no such model", [*here, *new, "--init-from", place.path("nowhere")], "nowhere"),
         ("no GPU", [*here, *SMALL, *new, "--device", "cuda"], "option '--device' is cuda, but PyTorch finds no GPU"),
+        ("rates", [*here, *SMALL, *new, "--rates", "nothing=2"], "rates: no tensor is named 'nothing'"),
+        ("rates of 0", [*here, *SMALL, *new, "--rates", "*=0"], "every tensor is frozen"),
+        ("save-best", [*here, *SMALL, *new, "--save-best", "--eval-every", "0"], "'--save-best' needs evaluations"),
         ("replicas", [*here, *SMALL, *new, "--replicas", "2"], "option '--replicas' is 2, expected a divisor of the number of ranks, 1"),
         ("long sequences", [*here, *SMALL, *new, "--sequence-tokens", "64"], "--sequence-tokens"),
         ("attention", [*here, *SMALL, *new, "--attention", "nonsense"], "PyTorch cannot train this model"),
@@ -485,7 +512,7 @@ def main():
     command = os.path.abspath(arguments.command)
     os.environ["PATH"] = f"{os.path.dirname(command)}:{os.environ['PATH']}"
     checks = {"curves": check_curves, "settings": check_settings, "ranks": check_ranks, "resume": check_resume,
-              "interchange": check_interchange, "folder": check_folder, "refusals": check_refusals, "cuda": check_cuda}
+              "interchange": check_interchange, "folder": check_folder, "default-folder": check_default_folder, "refusals": check_refusals, "cuda": check_cuda}
     for name, function in checks.items():
         if arguments.only in name:
             with tempfile.TemporaryDirectory() as folder:
