@@ -13,7 +13,9 @@ if(KVSHIFT_HARDENING AND NOT KVSHIFT_SANITIZE AND NOT KVSHIFT_FUZZ)
     include(CheckCCompilerFlag)
     include(CheckLinkerFlag)
     include(CheckPIESupported)
-    check_pie_supported(OUTPUT_VARIABLE pie_output LANGUAGES C) # executables are linked with -pie
+    if(NOT KVSHIFT_STATIC) # -static-pie is another flag
+        check_pie_supported(OUTPUT_VARIABLE pie_output LANGUAGES C) # executables are linked with -pie
+    endif()
     check_c_compiler_flag(-fstack-protector-strong KVSHIFT_HAVE_STACK_PROTECTOR)
     if(KVSHIFT_HAVE_STACK_PROTECTOR)
         list(APPEND KVSHIFT_HARDENING_FLAGS -fstack-protector-strong)
