@@ -32,13 +32,6 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
     ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c ${PROJECT_SOURCE_DIR}/src/parallel/pool/pool.c
     ${PROJECT_SOURCE_DIR}/tests/parallel/test_pool.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
 
-# GCC 12 for aarch64 fails with an internal error when it vectorizes a sum in this file.
-if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13 AND
-   CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/theory/theorem2.c PROPERTIES
-        COMPILE_OPTIONS -fno-tree-loop-vectorize)
-endif()
-
 # ---- data of kvs_build() -------------------------------------------------------------------------
 
 set(compiler ${CMAKE_C_COMPILER_ID})
