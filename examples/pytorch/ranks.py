@@ -90,11 +90,13 @@ class Ranks:
     # ---- the model ----
 
     def shard(self, model, stage, replicas, layers):
-        """Divides a model among the ranks.  `layers` are gathered one at a time."""
+        """Moves a model to the device and divides it among the ranks.  `layers` are moved, divided and gathered
+        one at a time: the whole model need not fit."""
         if replicas < 1 or self.size % replicas or (replicas > 1 and stage == "none"):
             raise Refused(f"option '--replicas' is {replicas}, expected a divisor of the number of ranks, {self.size}, "
                           "and a --shard other than none", 2)
         if not self.started:
+            model.to(self.device)
             return
         shape = (self.size, 1) if stage == "none" else (replicas, self.size // replicas)
         mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=("replicas", "shards"))

@@ -124,7 +124,6 @@ class Trainer:
         self.compiled = arguments.compile
         for layer in layers if self.compiled else ():
             layer.compile()
-        self.model.to(ranks.device)
         ranks.shard(self.model, self.stage, arguments.replicas, layers)
         ranks.fill(self.model, whole)
         self.optimizer = optimizer_of(self.model, training, ranks.device)
