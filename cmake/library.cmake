@@ -56,7 +56,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modeling})
 file(READ ${modeling} modeling_bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" modeling_bytes "${modeling_bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," modeling_bytes "${modeling_bytes}")
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.inc
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/formats/modeling_kvshift.inc
      CONTENT "${modeling_bytes}\n" @ONLY)
 
 # ---- processor levels: the same sources, compiled once for each ----------------------------------

@@ -325,8 +325,6 @@ class KVShiftLayer(RawRows, DynamicLayer):
     """The cache of one layer, which grows.  With a sliding window it holds the keys and values that
     the next token can see."""
 
-    is_croppable = True
-
     def __init__(self, window=0, depth=0):
         super().__init__()
         self.window, self.depth, self.tails, self.length = window, depth, {}, 0
@@ -1222,8 +1220,10 @@ class KVShiftModel(KVShiftPreTrainedModel):
                 shared["extra"] = layout.borders()
         elif kind == "flex":
             from torch.nn.attention.flex_attention import create_block_mask
-            shared["mask"] = create_block_mask(layout.sees(window, first), layout.batch, None,
-                                               layout.tokens, keys, device=layout.at.device)
+            device = layout.at.device
+            shared["mask"] = create_block_mask(  # uncompiled, it makes the whole mask first
+                layout.sees(window, first), layout.batch, None, layout.tokens, keys, device=device,
+                _compile=device.type != "cpu")
         elif not plain or kind == "eager" or settings.own("score_cap"):
             shared["mask"] = layout.mask(window, first, keys)
             if biased:
@@ -1271,9 +1271,11 @@ class KVShiftModel(KVShiftPreTrainedModel):
         past = cache.get_seq_length() if cache is not None else 0
         static = cache is not None and isinstance(cache.layers[0], KVShiftStaticLayer)
         total = cache.layers[0].max_cache_len if static else past + tokens
+        length = past + tokens
+        if static and isinstance(length, int) and length > total:
+            raise ValueError(f"past_key_values: {length} tokens, the cache has room for {total}")
         layout = Layout(batch, tokens, past, total, self.config.depth(), x.device, mask,
                         position_ids, starts)
-        length = past + tokens
         if layout.packed():
             if given is not None or use_cache:
                 raise ValueError("position_ids: several documents packed into one row cannot be "
@@ -1288,8 +1290,6 @@ class KVShiftModel(KVShiftPreTrainedModel):
         if isinstance(length, int) and length > self.config.max_position_embeddings:
             raise ValueError(f"{length} tokens, the model's context is "
                              f"{self.config.max_position_embeddings}")
-        if static and isinstance(length, int) and length > total:
-            raise ValueError(f"past_key_values: {length} tokens, the cache has room for {total}")
         return layout, cache
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
@@ -1348,12 +1348,12 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
 
     def __init__(self, config):
         super().__init__(config)
-        if config.base_model_tp_plan is None:
-            self._tp_plan = {}
         self.model = self.model_class(config)
         if config.own("head") != "none":
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
+        if config.base_model_tp_plan is None:
+            self._tp_plan = {}
 
     def head(self, x):
         if self.config.own("logit_divisor"):

@@ -2,6 +2,7 @@
 
 #include "kernels/forms.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -188,4 +189,13 @@ void family_each_shift(const family_scope *scope, family_check *check)
             check_form(rt, &scope->sizes, check, (kvsi_shift_form)form);
         kvs_runtime_free(rt);
     }
+}
+
+double family_rotation_scale(const kvs_model_config *config)
+{
+    if (config->rope.scaling == KVSI_ROPE_YARN)
+        return 0.1 * log(config->rope.factor) + 1;
+    if (config->rope.scaling == KVSI_ROPE_LONGROPE)
+        return sqrt(1 + log(config->rope.factor) / log((double)config->rope.original_context));
+    return 1;
 }

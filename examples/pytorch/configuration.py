@@ -24,10 +24,12 @@ SUPPORTED = {
     "text": ["data", "valid-data", "sequence-tokens"],
     "training": ["epochs", "steps", "batch", "accumulate", "warmup", "schedule", "lr", "lr-floor", "beta1",
                  "beta2", "eps", "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift",
-                 "eval-dropout", "clip", "recompute", "precision", "eval-every", "eval-sequences"],
+                 "rates", "eval-dropout", "clip", "recompute", "precision", "eval-every", "eval-sequences",
+                 "patience"],
     "ranks": ["shard", "rank-timeout"],
-    "run": ["seed", "checkpoint-every", "keep", "threads", "out", "max-time", "resume", "quiet", "json"],
+    "run": ["seed", "save-best", "checkpoint-every", "keep", "threads", "out", "max-time", "resume", "quiet", "json"],
 }
+ENDINGS = (".gz", ".zst", ".txt", ".md", ".jsonl", ".json", ".shard", ".bin", ".csv")
 TEXT_FILES = (".txt", ".md", ".json", ".jsonl", ".zst", ".gz", ".csv")
 CONTEXT, EVAL_WINDOWS, HELD_OUT = 256, 256, 0.05  # defaults for text
 LINE = re.compile(r'(# )?([a-z0-9-]+) = ("(?:[^"\\]|\\.)*"|.*?)\s+# (.*)')
@@ -56,7 +58,7 @@ def command():
 def print_config(arguments, environment=None):
     """The output of --print-config: a TOML file with the source of each value as a comment."""
     done = subprocess.run([command(), "train", *arguments, "--print-config"], capture_output=True, text=True,
-                          env=environment)
+                          errors="surrogateescape", env=environment)
     if done.returncode != 0:
         raise Refused(done.stderr.strip().removeprefix("kvshift: "), done.returncode)
     return done.stdout
@@ -82,16 +84,16 @@ class Settings:
         return self.sources.get(name, "").startswith(("file ", "environment ", "command line"))
 
     def refuse_unsupported(self):
-        known = {name for names in SUPPORTED.values() for name in names} | MODEL
+        known = {name for names in SUPPORTED.values() for name in names} | MODEL | {"dropout"}
         if self["data"] is None:
-            raise Refused(f"there is no text to train on: give --data CORPUS; 'kvshift train' trains on tasks", 2)
+            raise Refused("there is no text to train on: give --data CORPUS; 'kvshift train' trains on tasks", 2)
         if self["data"].endswith(TEXT_FILES) and not os.path.isdir(self["data"]):
-            raise Refused(f"'{self['data']}': expected a corpus or a file of ids, found a text; 'kvshift data build' makes "
-                          "a corpus of it, and 'kvshift train' trains on conversations", 2)
+            raise Refused(f"'{self['data']}': expected a corpus or a file of ids, found a text; 'kvshift data build' "
+                          "makes a corpus of it, and 'kvshift train' trains on conversations", 2)
         for name, value in self.values.items():
             if name not in known and value is not None and value != self.defaults.get(name):
-                raise Refused(f"option '--{name}' is {value}, expected {self.defaults.get(name, 'none')}: only the C trainer "
-                              f"has it ({self.sources[name]})", 2)
+                raise Refused(f"option '--{name}' is {value}, expected {self.defaults.get(name, 'none')}: only the C "
+                              f"trainer has it ({self.sources[name]})", 2)
 
     # ---- values that follow from others ----
 
@@ -99,7 +101,22 @@ class Settings:
         """Sets a value and its line in config.resolved.toml."""
         self.values[name] = value
         line = f"{name} = {toml(value)}".ljust(VALUE_COLUMN) + " # computed from other settings"
-        self.text = re.sub(rf"^(?:# {name} is computed at the start|{name} = .*)$", lambda _: line, self.text, flags=re.MULTILINE)
+        self.text = re.sub(rf"^(?:# {name} is (?:computed|not set).*|{name} = .*)$", lambda _: line, self.text,
+                           flags=re.MULTILINE)
+
+    def take_out(self):
+        """The run folder, as the command chooses it; None = nothing is saved."""
+        if self["out"] == "none":
+            self.values["out"] = None
+        elif self["out"] is None and self["resume"]:
+            raise Refused("option '--resume' needs '--out': the folder of the run", 2)
+        elif self["out"] is None:
+            number, name = 1, stem(self["data"])
+            while os.path.lexists(f"runs/{name}-{number}"):
+                number += 1
+            self.set_computed("out", f"runs/{name}-{number}")
+        if self["checkpoint-every"] and not self["out"]:
+            raise Refused("option '--checkpoint-every' needs '--out'", 2)
 
     def take_text(self, windows, valid_windows):
         """Steps and evaluations that follow from the number of windows of the text."""
@@ -108,8 +125,8 @@ class Settings:
             if not self.is_given("steps"):
                 self.set_computed("steps", steps)
             elif self["steps"] != steps and not self["resume"]:
-                raise Refused(f"option '--steps' is {self['steps']}, but '--epochs' {self['epochs']:g} makes {steps} steps of "
-                              f"{windows} sequences", 2)
+                raise Refused(f"option '--steps' is {self['steps']}, but '--epochs' {self['epochs']:g} makes {steps} "
+                              f"steps of {windows} sequences", 2)
             if not self.is_given("warmup") and steps // 10 < self["warmup"]:
                 self.set_computed("warmup", steps // 10)
         if not self.is_given("eval-sequences"):
@@ -157,6 +174,14 @@ def read(text):
     return values, sources
 
 
+def stem(path):
+    """The name of a file or a folder without endings."""
+    name = os.path.basename(os.path.normpath(path))
+    while ending := next((ending for ending in ENDINGS if name.endswith(ending) and name != ending), None):
+        name = name.removesuffix(ending)
+    return name if name.strip(".") else "text"
+
+
 def usual_eval_every(steps):
     """10 to 20 evaluations per run, at a round number of steps."""
     every, unit = 1 if steps < 20 else 2 if steps < 50 else 5, 1
@@ -175,8 +200,8 @@ def open_text(settings, vocab):
     contain, or 0."""
     path, is_file = settings["data"], os.path.isfile(settings["data"])
     if is_file and not vocab and not path.endswith(".shard"):
-        raise Refused(f"'{path}' is not a corpus; for a .bin of llm.c or nanoGPT give its vocabulary size with --vocab; for "
-                      "text, build a corpus with 'kvshift data build'", 2)
+        raise Refused(f"'{path}' is not a corpus; for a .bin of llm.c or nanoGPT give its vocabulary size with "
+                      "--vocab; for text, build a corpus with 'kvshift data build'", 2)
     corpus = kvshift.Corpus(path, vocab=vocab if is_file else 0, valid=settings["valid-data"])
     if is_file and settings["valid-data"] is None:
         corpus.hold_out(HELD_OUT)
@@ -199,7 +224,10 @@ def make_model(settings, corpus):
     """The library's model with its first weights: those of --init-from, or random ones, which are those
     of `kvshift train` with the same seed.  Sets the options of the model that follow from others."""
     if settings["init-from"]:
-        model = kvshift.Model.load(settings["init-from"], mapped=False)
+        try:
+            model = kvshift.Model.load(settings["init-from"], mapped=False)
+        except ValueError as problem:  # its tokenizer does not fit
+            raise Refused(f"'{settings['init-from']}': {problem}") from None
         if settings["retrofit"]:
             model = model.retrofit(settings["retrofit"])
         check_tokenizers(settings, model, corpus)

@@ -28,8 +28,8 @@ FIELDS = ("step", "loss", "lr", "accuracy", "grad_norm", "tokens", "seconds", "e
           "k_shift_sum", "k_shift_current", "v_shift_sum", "v_shift_current", "q_shift_sum", "q_shift_current")
 TAGS = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", "eval_loss": "eval/loss"}
 LOGGED = ("steps", "batch", "accumulate", "warmup", "schedule", "lr", "lr-floor", "beta1", "beta2", "eps",
-          "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift", "eval-dropout", "clip", "precision",
-          "seed", "eval-every", "eval-sequences")
+          "weight-decay", "shift-lr", "shift-decay", "decay-all", "only-shift", "rates", "eval-dropout", "clip",
+          "precision", "seed", "eval-every", "eval-sequences")
 MAY_CHANGE = {"steps", "eval_every", "eval_sequences"}
 
 
@@ -58,28 +58,33 @@ def short(value):
     return value
 
 
+def cell(value):
+    """A value in train.csv."""
+    return "" if value is None else f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
 def line_of(record):
     return json.dumps({key: short(value) for key, value in record.items()}, separators=(",", ":")) + "\n"
 
 
 # ---- what a run is -------------------------------------------------------------------------------
 
-def describe(settings, training, model_json, model, corpus, context, ranks, how):
+def describe(settings, training, config_json, parameters, corpus, context, ranks, how):
     """The first line of the log."""
     train, valid = corpus.split("train"), corpus.split("valid")
     return {
         "kvshift": version()["version"],
         "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
-        "model": model_json,
-        "parameters": model.parameters,
+        "model": config_json,
+        "parameters": parameters,
         "task": {"name": "corpus", "path": settings["data"], "vocab": corpus.vocab, "context": context,
                  "train_tokens": train.tokens, "train_windows": corpus.windows(context, "train"),
                  "valid_tokens": valid.tokens, "valid_windows": corpus.windows(context, "valid")},
         "train": {name.replace("-", "_"): training[name] for name in LOGGED},
         "threads": torch.get_num_threads(),
         "cpu_level": "torch",
-        "ranks": ranks.size,
-        "sequences_per_rank": settings["batch"] // ranks.size,
+        "ranks": ranks,
+        "sequences_per_rank": settings["batch"] // ranks,
         "shard": settings["shard"],
         "deterministic": False,
         "torch": how,
@@ -93,6 +98,8 @@ def version():
 def check_same(ours, theirs, path):
     """A resumed run must have the model, the text and the training of its checkpoint."""
     for part in "model", "task", "train":
+        if not isinstance(theirs.get(part), dict):
+            raise Refused(f"'{path}/state.json' has no settings '{part}'")
         compare(part, ours[part], theirs[part], path)
 
 
@@ -102,7 +109,16 @@ def compare(part, ours, theirs, path):
         if isinstance(now, dict) and isinstance(then, dict):
             compare(part, now, then, path)
         elif now != then and not (part == "train" and key in MAY_CHANGE):
-            raise Refused(f"{part} setting '{key}' is {json.dumps(now)}, but '{path}' was trained with {json.dumps(then)}")
+            raise Refused(f"{part} setting '{key}' is {json.dumps(now)}, but '{path}' was trained with "
+                          f"{json.dumps(then)}")
+
+
+def step_in(line):
+    """The step of a record; infinite for a line that is not one."""
+    try:
+        return json.loads(line)["step"] if line.endswith("\n") else math.inf
+    except (ValueError, KeyError, TypeError):
+        return math.inf
 
 
 # ---- the folder ----------------------------------------------------------------------------------
@@ -121,11 +137,11 @@ class Folder:
             fcntl.flock(self.log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(f"'{log}' is in use by another process") from None
-        if resume is None:
-            self._add(first_line)
-        else:
+        if resume is not None:
             self._cut(resume)
             self._retire_model(resume)
+        if self.log.tell() == 0:
+            self._add(first_line)
         replace(self.path / "config.resolved.toml", settings.resolved())
         facts = {**version(), "processor": processor(), "torch": how,
                  "started": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
@@ -140,8 +156,10 @@ class Folder:
     def _cut(self, last):
         """Removes the records of steps after `last`, and a line that was not finished."""
         self.log.seek(0)
-        kept = [self.log.readline()]
-        while (line := self.log.readline()).endswith("\n") and json.loads(line)["step"] <= last:
+        kept = [line for line in [self.log.readline()] if line.endswith("\n")]
+        if not kept and last > 0:
+            raise Refused(f"'{self.log.name}' does not start with a run's settings")
+        while kept and step_in(line := self.log.readline()) <= last:
             kept.append(line)
         self.log.seek(0)
         self.log.truncate()
@@ -152,8 +170,7 @@ class Folder:
         """A run that continues has no final model, or its old weights would be used by mistake."""
         model, result = self.path / "model.safetensors", self.path / "result.json"
         if model.exists():
-            ended = json.loads(result.read_text())["steps"] if result.exists() else None
-            if ended == step:
+            if result.exists() and f'"steps": {step},' in result.read_text(encoding="utf-8", errors="replace"):
                 model.unlink()
             else:
                 model.rename(self.path / "model.before-resume.safetensors")
@@ -171,13 +188,12 @@ class Folder:
     def finish(self, model, result):
         """The model comes first because it cannot be made again."""
         model.save(self.path)
-        replace(self.path / "result.json", json.dumps({key: short(value) for key, value in result.items()}, indent=2) + "\n")
+        rounded = {key: short(value) for key, value in result.items()}
+        replace(self.path / "result.json", json.dumps(rounded, indent=2) + "\n")
         self.log.seek(0)
         self.log.readline()
-        rows = [json.loads(line) for line in self.log]
-        cells = ([("" if row.get(field) is None else f"{row[field]:.9g}" if isinstance(row[field], float) else str(row[field]))
-                  for field in FIELDS] for row in rows)
-        replace(self.path / "train.csv", "".join(",".join(row) + "\n" for row in (FIELDS, *cells)))
+        rows = [FIELDS, *([cell(json.loads(line).get(field)) for field in FIELDS] for line in self.log)]
+        replace(self.path / "train.csv", "".join(",".join(row) + "\n" for row in rows))
 
     # ---- checkpoints ----
 
@@ -189,12 +205,13 @@ class Folder:
         shutil.rmtree(self.filling, ignore_errors=True)
         self.filling.mkdir(parents=True)
 
-    def commit_checkpoint(self, step, model, state, is_best):
+    def commit_checkpoint(self, model, state, is_best):
         """Called when all ranks have written their parts into `filling`/torch."""
         model.save(self.filling)
         replace(self.filling / "state.json", json.dumps(state, indent=2) + "\n")
         sync_folder(self.filling)
-        name, final = f"step-{step:08d}", self.checkpoints / f"step-{step:08d}"
+        name = f"step-{state['step']:08d}"
+        final = self.checkpoints / name
         if final.exists():  # of the same step, damaged or saved again
             old = self.checkpoints / ".replaced"
             shutil.rmtree(old, ignore_errors=True)
@@ -234,6 +251,11 @@ def steps_of(checkpoints):
     return sorted((path for path in checkpoints.iterdir() if re.fullmatch(r"step-\d+", path.name)), key=step_of)
 
 
+def newest_before(checkpoints, step):
+    """The newest checkpoint before a step; None = there is none."""
+    return next((path for path in reversed(steps_of(checkpoints)) if step_of(path) < step), None)
+
+
 def newest_checkpoint(path):
     """The newest complete checkpoint of a run and its state, or (None, None), and what was skipped."""
     skipped = []
@@ -243,12 +265,26 @@ def newest_checkpoint(path):
             if not (found / "torch" / ".metadata").is_file():
                 what = "is of the C trainer" if (found / "optimizer.safetensors").exists() else "has no torch/.metadata"
                 raise ValueError(what)
-            if not isinstance(state["step"], int) or not isinstance(state["run"]["settings"], dict):
-                raise ValueError("state.json has no step or no settings")
+            check_state(state)
             return found, state, skipped
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+        except OSError as problem:
+            skipped.append(f"'{found}' skipped: no state.json ({problem.strerror})")
+        except (ValueError, RecursionError) as problem:
             skipped.append(f"'{found}' skipped: {problem}")
     return None, None, skipped
+
+
+def check_state(state):
+    """Checks what state.json has to contain."""
+    run = state.get("run") if isinstance(state, dict) else None
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
+        raise ValueError("state.json has no settings")
+    kinds = {"step": (int,), "tokens": (int,), "stale": (int,), "seconds": (int, float),
+             "best_loss": (int, float, type(None))}
+    for key, kind in kinds.items():
+        value = state.get(key) if key == "step" else run.get(key)
+        if type(value) not in kind or (value is not None and not value >= 0):
+            raise ValueError(f"state.json has no '{key}', or a wrong one")
 
 
 def processor():

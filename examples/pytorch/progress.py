@@ -29,7 +29,8 @@ def short_count(number):
         number /= 1000
         if number < 999.5:
             break
-    return f"{number:.2f}{unit}" if number < 9.995 else f"{number:.1f}{unit}" if number < 99.95 else f"{number:.0f}{unit}"
+    digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
+    return f"{number:.{digits}f}{unit}"
 
 
 class Progress:
@@ -42,12 +43,13 @@ class Progress:
         self.done = self.tokens = 0
         self.evaluation, self.is_open = "", False
 
+    def _is_kept(self, step):
+        """About twenty lines stay, so that the history of the loss can be seen."""
+        return step == self.steps or step % -(-self.steps // PLAIN_LINES) == 0
+
     def _is_due(self, step):
-        if step == self.steps:
-            return True
-        if self.terminal:
-            return time.perf_counter() - self.shown >= TERMINAL_SECONDS
-        return step % -(-self.steps // PLAIN_LINES) == 0
+        is_late = self.terminal and time.perf_counter() - self.shown >= TERMINAL_SECONDS
+        return is_late or self._is_kept(step)
 
     def add(self, record):
         self.done += 1
@@ -62,13 +64,16 @@ class Progress:
         if not self._is_due(step):
             return
         elapsed = time.perf_counter() - self.started
-        line = (f"step {step}/{self.steps}  epoch {self.epochs_per_step * step:.2f}  loss {record['loss']:.4f}{self.evaluation}"
-                f"  lr {record['lr']:.2e}  {short_count(self.tokens / elapsed)} tokens/s  {duration(elapsed)}, "
-                f"{duration(elapsed / self.done * (self.steps - step))} left")
+        rate, left = short_count(self.tokens / elapsed), duration(elapsed / self.done * (self.steps - step))
+        line = (f"step {step}/{self.steps}  loss {record['loss']:.4f}  {left} left"
+                f"  epoch {self.epochs_per_step * step:.2f}{self.evaluation}  lr {record['lr']:.2e}  {rate} tokens/s"
+                f"  {duration(elapsed)}")
         self.shown = time.perf_counter()
         if self.terminal:
             print("\r" + line[:shutil.get_terminal_size().columns - 1] + "\x1b[K", end="", file=sys.stderr, flush=True)
             self.is_open = True
+            if self._is_kept(step):
+                self.end()
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -81,29 +86,32 @@ class Progress:
 def announce(run):
     """Describes a run that starts."""
     model, settings, ranks = run.whole.config, run.settings, run.ranks
-    if run.step:
-        print(f"resumed after step {run.step} of {settings['out']}", file=sys.stderr)
+    if run.trainer.step:
+        print(f"resumed after step {run.trainer.step} of {settings['out']}", file=sys.stderr)
     heads = f"{model['heads']} head" + "s" * (model["heads"] > 1)
     start = f", from {settings['init-from']}" if settings["init-from"] else ""
     print(f"model: {model['body']}, {short_count(run.whole.parameters)} parameters, {model['layers']} layer"
           f"{'s' * (model['layers'] > 1)}, dim {model['dim']}, {heads}, shift {model['shift']}{start}", file=sys.stderr)
-    shared = f"; {ranks.size} ranks, {run.batch // ranks.size} sequences per step each, shard {run.stage}" if ranks.size > 1 else ""
-    print(f"text: {settings['data']}, windows of {run.context} tokens{shared}; {run.how['device']}, {settings['precision']}"
-          f"{', compiled' * run.how['compile']}", file=sys.stderr)
+    each = settings["batch"] // ranks.size
+    shared = f"; {ranks.size} ranks, {each} sequences per step each, shard {settings['shard']}" * (ranks.size > 1)
+    how = f"{run.how['device']}, {settings['precision']}{', compiled' * run.how['compile']}"
+    print(f"text: {settings['data']}, windows of {run.context} tokens{shared}; {how}", file=sys.stderr)
     if not settings["out"]:
-        print("nothing is saved: no --out", file=sys.stderr)
+        print("nothing is saved: --out none", file=sys.stderr)
+    elif not settings.is_given("out"):
+        print(f"the run is saved in {settings['out']}", file=sys.stderr)
 
 
 def print_result(run, result):
     settings, rate = run.settings, result["tokens"] / result["seconds"]
-    stopped = run.wanted["stop"]
-    if stopped and not settings["quiet"]:
+    why = {0: "", 129: "stopped by SIGHUP", 130: "stopped by SIGINT", 143: "stopped by SIGTERM",
+           1: f"stopped after {settings['max-time']:g} minutes (--max-time),",
+           2: f"ended after {run.stale} evaluations without a loss below {run.best:.4f},"}[run.stop]
+    if why and not settings["quiet"]:
         saved = "; --resume continues from there" if settings["out"] else ""
-        why = {130: "stopped by SIGINT", 143: "stopped by SIGTERM"}.get(stopped, f"stopped after {settings['max-time']:g} minutes "
-                                                                                "(--max-time),")
         print(f"{why} after step {result['steps']}{saved}", file=sys.stderr)
     if settings["json"]:
-        print(json.dumps({**result, "tokens_per_s": rate, "parameters": run.whole.parameters, "seed": run.seed,
+        print(json.dumps({**result, "tokens_per_s": rate, "parameters": run.whole.parameters, "seed": settings["seed"],
                           "ranks": run.ranks.size, "out": settings["out"]}, indent=2))
         return
     print(f"loss      {result['final_loss']:.4f}, perplexity {math.exp(result['final_loss']):.3f} on "
@@ -112,4 +120,4 @@ def print_result(run, result):
     print(f"time      {duration(result['seconds'])}, {short_count(rate)} tokens/s")
     tokenizer = "tokenizer.json, " if run.whole.tokenizer else ""
     print(f"files     {settings['out']}: model.safetensors, config.json, {tokenizer}train.jsonl, result.json"
-          if settings["out"] else "files     none: no --out")
+          if settings["out"] else "files     none: --out none")

@@ -6,6 +6,9 @@ Weights, gradients and moments are divided among them by FSDP2, as far as --shar
     optimizer    moments and weights between steps are sharded; gradients are summed once per step
     gradients    gradients too: they are summed after each micro-batch
     parameters   weights are gathered for one layer at a time
+
+With --replicas N the ranks form N groups, such as the machines of a cluster; what is sharded is divided
+within each group, and gradients are also summed over the groups.
 """
 import datetime
 import os
@@ -33,8 +36,8 @@ class Ranks:
             if not torch.cuda.is_available():
                 raise Refused("option '--device' is cuda, but PyTorch finds no GPU")
             if self.local >= torch.cuda.device_count():
-                raise Refused(f"rank {self.rank} needs GPU {self.local}, but this machine has {torch.cuda.device_count()}; "
-                              "give torchrun another --nproc-per-node")
+                raise Refused(f"rank {self.rank} needs GPU {self.local}, but this machine has "
+                              f"{torch.cuda.device_count()}; give torchrun another --nproc-per-node")
             torch.cuda.set_device(self.local)
         self.device = torch.device(kind, self.local) if kind == "cuda" else torch.device(kind)
         self.started = "RANK" in os.environ
@@ -46,6 +49,9 @@ class Ranks:
     @property
     def is_first(self):
         return self.rank == 0
+
+    def device_name(self):
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
 
     def close(self):
         if self.started:
@@ -83,11 +89,16 @@ class Ranks:
 
     # ---- the model ----
 
-    def shard(self, model, stage, layers):
-        """Divides a model among the ranks.  `layers` are gathered one at a time."""
+    def shard(self, model, stage, replicas, layers):
+        """Moves a model to the device and divides it among the ranks.  `layers` are moved, divided and gathered
+        one at a time: the whole model need not fit."""
+        if replicas < 1 or self.size % replicas or (replicas > 1 and stage == "none"):
+            raise Refused(f"option '--replicas' is {replicas}, expected a divisor of the number of ranks, {self.size}, "
+                          "and a --shard other than none", 2)
         if not self.started:
+            model.to(self.device)
             return
-        shape = (self.size, 1) if stage == "none" else (1, self.size)
+        shape = (self.size, 1) if stage == "none" else (replicas, self.size // replicas)
         mesh = init_device_mesh(self.device.type, shape, mesh_dim_names=("replicas", "shards"))
         for part in (*layers, model):
             fully_shard(part, mesh=mesh, reshard_after_forward=stage == "parameters")
@@ -103,18 +114,22 @@ class Ranks:
             if isinstance(part, FSDPModule):
                 part.reshard()
 
-    def fill(self, model, tensor):
-        """Sets the weights of a model: tensor(name) = values on rank 0."""
+    def fill(self, model, whole):
+        """Sets the weights of a model to those of the library's model on rank 0."""
+        names = {name for name, _ in model.named_parameters()}
+        if self.is_first and names != whole.tensors().keys():
+            first = sorted(names ^ whole.tensors().keys())[0]
+            raise Refused(f"PyTorch cannot train this model: only one of PyTorch and kvshift has '{first}'")
         for name, parameter in model.named_parameters():
-            whole = torch.empty(parameter.shape, dtype=torch.float32, device=self.device)
+            values = torch.empty(parameter.shape, dtype=torch.float32, device=self.device)
             if self.is_first:
-                whole.copy_(torch.from_numpy(tensor(name)).view(parameter.shape))
+                values.copy_(torch.from_numpy(whole.tensor(name)).view(parameter.shape))
             if self.started:
-                dist.broadcast(whole, 0)
+                dist.broadcast(values, 0)
             with torch.no_grad():
                 if isinstance(parameter, DTensor):
-                    whole = distribute_tensor(whole, parameter.device_mesh, parameter.placements, src_data_rank=None)
-                parameter.copy_(whole)
+                    values = distribute_tensor(values, parameter.device_mesh, parameter.placements, src_data_rank=None)
+                parameter.copy_(values)
 
     def gather(self, model, chosen=lambda name: True):
         """Names and whole values of weights, one by one.  All ranks must take all of them."""

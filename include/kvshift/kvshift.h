@@ -403,7 +403,8 @@ KVS_API void kvs_adapter_options_init(kvs_adapter_options *options, size_t size)
 KVS_API kvs_status kvs_model_adapt(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
                                    const kvs_adapter_options *options, kvs_err *err);
 /** Writes config.json and model.safetensors; each file is complete or absent.  The folder must
- * exist.  Of a model with adapters it also writes adapter_config.json and
+ * exist.  Of a model that transformers does not know, such as one with a shift, it also writes
+ * modeling_kvshift.py, which runs it there; of one with adapters adapter_config.json and
  * adapter_model.safetensors.  Collective if weights are sharded over ranks; rank 0 writes. */
 KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
 /** Frees a model.  Free its sessions and trainers first. */

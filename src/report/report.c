@@ -169,9 +169,11 @@ static kvs_status read_extras(const kvs_report *report, kvs_err *err)
     return KVS_OK;
 }
 
+enum { HEADING = 192 }; /* bytes of a figure's heading */
+
 /* "1.05M parameters; seeds 1 to 3; 2026-03-09": a figure that is taken from the page still says
  * what it shows. */
-static void describe_runs(char out[96], const kvs_report *report)
+static void describe_runs(char out[HEADING], const kvs_report *report)
 {
     uint64_t least = UINT64_MAX, most = 0, first = UINT64_MAX, last = 0;
     const char *date = "";
@@ -193,7 +195,7 @@ static void describe_runs(char out[96], const kvs_report *report)
         snprintf(seeds, sizeof seeds, "seed %" PRIu64, first);
     else
         snprintf(seeds, sizeof seeds, "seeds %" PRIu64 " to %" PRIu64, first, last);
-    snprintf(out, 96, "%s%s%s parameters; %s%s%.10s", small, strcmp(small, large) ? " to " : "",
+    snprintf(out, HEADING, "%s%s%s parameters; %s%s%.10s", small, strcmp(small, large) ? " to " : "",
              strcmp(small, large) ? large : "", seeds, *date ? "; " : "", date);
 }
 
@@ -202,7 +204,7 @@ static kvs_status write_curves(const kvs_report *report, const kvs_report_option
 {
     kvsi_page page = {0};
     kvsi_report_figures figures = {0};
-    char heading[96];
+    char heading[HEADING];
     kvs_status st = read_extras(report, err);
 
     TRY_OUT(st);

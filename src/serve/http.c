@@ -211,10 +211,10 @@ int kvsi_exchange_header(char *out, size_t size, const kvsi_exchange *x, const c
 {
     const header_search s = find_header(x, name);
 
-    if (s.count != 1 || strlen(s.value) >= size)
-        return 0;
-    memcpy(out, s.value, strlen(s.value) + 1);
-    return 1;
+    out[0] = '\0';
+    if (s.count == 1 && strlen(s.value) < size)
+        memcpy(out, s.value, strlen(s.value) + 1);
+    return s.count > 0;
 }
 
 /* The library takes "Transfer-Encoding : chunked" for a header of another name, a proxy may not. */

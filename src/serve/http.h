@@ -47,8 +47,8 @@ void kvsi_http_free(kvsi_http *http);
 
 const char *kvsi_exchange_method(const kvsi_exchange *x);
 const char *kvsi_exchange_path(const kvsi_exchange *x); /* as it was sent, without the query */
-/* Copies a header into the buffer; returns 0 if there is none, if there are several or if it is too
- * long.  Only for the callback `check`. */
+/* Copies a header into the buffer; returns 0 if there is none.  The text is empty if there are
+ * several or if it is too long.  Only for the callback `check`. */
 int kvsi_exchange_header(char *out, size_t size, const kvsi_exchange *x, const char *name);
 const kvsi_text *kvsi_exchange_body(const kvsi_exchange *x);
 /* Frees the body, which is not needed while the answer is computed. */

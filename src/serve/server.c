@@ -567,7 +567,7 @@ static kvs_status check_request(kvsi_server *s, kvsi_exchange *x, kvsi_refusal *
     const size_t index = find_route(x, &other);
 
     kvsi_exchange_set_tag(x, index);
-    if (kvsi_exchange_header(text, sizeof text, x, "X-Request-Id"))
+    if (kvsi_exchange_header(text, sizeof text, x, "X-Request-Id") && *text)
         kvsi_exchange_add_header(x, "X-Request-Id", text);
     TRY(check_access(s, x, index, &key, refusal));
     if (index == ROUTES && other < ROUTES) {

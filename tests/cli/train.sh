@@ -12,10 +12,10 @@ small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-
 
 # A run with its folder.
 "$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --out "runs/it's one" >out 2>err
-for file in train.jsonl result.json config.json model.safetensors; do
+for file in train.jsonl result.json config.json model.safetensors modeling_kvshift.py; do
     [[ -s "runs/it's one/$file" ]] || fail "no $file"
 done
-[[ $(find runs -type f | wc -l) == 9 ]] || fail "not nine files: $(find runs -type f)"
+[[ $(find runs -type f | wc -l) == 10 ]] || fail "not ten files: $(find runs -type f)"
 [[ $(wc -l <"runs/it's one/train.csv") == 41 ]] || fail "train.csv has not 1 + 40 lines"
 grep -q '^step,loss,lr,accuracy,' "runs/it's one/train.csv" || fail "train.csv has no head"
 grep -Eq '^20(,[^,]*){6}(,[0-9.]+){2}(,-?[0-9.]+){4},,$' "runs/it's one/train.csv" ||

@@ -174,6 +174,9 @@ static const struct {
     FIELD(shift_decay, 1),
     FIELD(decay_all, 1),
     FIELD(only_shift, 1),
+    FIELD(rates, 1),
+    FIELD(patience, 0),
+    FIELD(save_best, 0),
     FIELD(eval_dropout, 1),
     FIELD(recompute, 0),
     FIELD(precision, 1),
@@ -248,8 +251,8 @@ static void what_changes_a_result_is_another_run(void **state)
 /* Earlier versions of planned.json lack these settings; they had the default values. */
 static void earlier_plans_are_still_known(void **state)
 {
-    static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout",
-                                        "precision"};
+    static const char *const later[] = {"eps", "shift_lr", "only_shift", "rates",
+                                        "eval_dropout", "precision"};
     kvsi_planned run = {.task = kvsi_text_task};
     char *now, *before;
     json_t *json;

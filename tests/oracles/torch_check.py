@@ -294,7 +294,7 @@ def check_interchange(folder, command):
             step.step_batch(rows.tolist())
             for path_of, params in model.named_parameters():
                 close(f"{name}: {path_of} after a step of both", params.detach().flatten(),
-                      as_torch(ours.tensor(path_of)), group="step", quiet=True)
+                      as_torch(ours.tensor(path_of)), 1e-5, group="step", quiet=True)
             # And back: a step of the library on what PyTorch wrote, read by PyTorch.
             kvshift.Trainer(loaded, batch=4, steps=1, lr=1e-2, warmup=0).step_batch(rows.tolist())
             loaded.save(f"{path}-back")
@@ -303,6 +303,17 @@ def check_interchange(folder, command):
             close(f"{name}: PyTorch after a step of the library", found, torch.stack(
                 [as_torch(loaded.logits(row.tolist())) for row in rows]), group=name)
     print(f"     weights after a step of both: {worst['step']:.1e} of the largest")
+    for body in BODIES:  # a run folder needs no package
+        path, ids = os.path.join(folder, f"run-{body}"), tokens(1, TOKENS)
+        subprocess.run([command, "train", "--task", "induction", "--vocab", str(VOCAB), "--pool", "30",
+                        "--body", body, "--shift", "kv", "--dim", "32", "--heads", "4", "--steps", "2",
+                        "--batch", "4", "--eval-sequences", "4", "--threads", "1", "--quiet", "--out",
+                        path], check=True, stdout=subprocess.DEVNULL)
+        model = opened(path, trust_remote_code=True)
+        check(f"run folder, {body}: its own file", "transformers_modules" in type(model).__module__)
+        ours = kvshift.Model.load(path, runtime=kvshift.Runtime(threads=1))
+        with torch.no_grad():
+            close(f"run folder, {body}", model(ids).logits[0], as_torch(ours.logits(ids[0].tolist())))
 
 
 # ---- retrofit ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ settings      short runs with settings of the model and of training
 ranks         two processes with FSDP2 for every --shard, against one process
 resume        runs that are killed, of one and of two processes, and of one that continues what two began
 interchange   C -> PyTorch -> C, for folders with one file and with shards, and from checkpoints
-folder        the files of a run folder, and the commands that read it
+folder        the files of a run folder, and the commands that read it; the default of --out
 refusals      bad input gives one line
 cuda          arguments of calls for GPUs, with a stub: PyTorch is asked for the right things
 Exits 77 where a module is missing.
@@ -32,7 +32,7 @@ try:
     import kvshift
     import kvshift.torch
     import torch
-    import transformers  # noqa: F401
+    import transformers
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -43,6 +43,7 @@ sys.path.insert(0, str(TRAIN.parent))
 import folder as folder_module  # noqa: E402
 import ranks as ranks_module  # noqa: E402
 import train  # noqa: E402
+import trainer as trainer_module  # noqa: E402
 
 TEXT = ROOT / "examples" / "texts" / "roderick-hudson.txt"
 SMALL = ["--layers", "2", "--dim", "32", "--heads", "2", "--context", "32", "--batch", "4", "--steps", "6", "--warmup", "2",
@@ -56,11 +57,16 @@ SETTINGS = [  # options, limit of the difference of losses
     ("--shift-form hard --rotary-fraction 0.5 --norm-kind layer", 1e-5),
     ("--body gpt2 --shift kv --beta2 0.99 --eps 1e-6", 1e-5),
     ("--shift none --sliding-window 8 --qk-norm head", 1e-5),
+    ("--shift none --tied", 1e-5),
+    ("--shift none --body gpt2", 1e-5),
     ("--epochs 0.02 --kv-heads 1 --schedule cosine --lr-floor 0", 1e-5),
     ("--only-shift", 1e-5),
+    ("--rates embed_tokens=0,layers.0.*=0.5,k_shift=3,lm_head=0.1", 1e-5),
+    ("--lr 0.1 --clip 0 --steps 30 --patience 2 --save-best --eval-every 1", 1e-3),
     ("--seed 7 --precision bf16", 3e-3),
 ]
 failed = []
+transformers.utils.logging.disable_progress_bar()
 
 
 def check(name, condition, detail=""):
@@ -159,9 +165,9 @@ def tap_difference(one, other):
 def check_curves(place):
     options = ["--model", "desk-1m", "--batch", "4", "--sequence-tokens", "64", "--steps", "200", "--eval-every", "50",
                "--eval-sequences", "32", "--threads", "1", "--quiet"]
-    compare_runs("desk-1m, 200 steps", place.in_torch("desk-torch", *options), place.in_c("desk-c", *options), 1e-3)
+    compare_runs("desk-1m, 200 steps", place.in_torch("desk-torch", *options), place.in_c("desk-c", *options), 1e-4)
     size = tap_difference(place.path("desk-torch"), place.path("desk-c"))
-    check("desk-1m, taps after 200 steps", size <= 1e-3, f"{size:.1e}")
+    check("desk-1m, taps after 200 steps", size <= 1e-4, f"{size:.1e}")
 
 
 def check_settings(place):
@@ -175,9 +181,13 @@ def check_settings(place):
             if part != "model" or ours[0]["model"]["model_type"] == "kvshift":  # C logs other families as kvshift
                 check(f"{options}: {part} in the log", ours[0][part] == theirs[0][part])
         place.kvshift("report", place.path(f"p{number}"))
+        ours, theirs = (json.loads((place.folder / f"{name}{number}" / "result.json").read_text()) for name in "pc")
+        check(f"{options}: result.json", ours["steps"] == theirs["steps"]
+              and abs(ours["final_loss"] - theirs["final_loss"]) <= limit, f"{ours['steps']} steps, {ours['final_loss']:.4f}")
         files = [(pathlib.Path(place.path(f"{name}{number}")) / "config.resolved.toml").read_text().replace(f"p{number}", f"c{number}")
                  for name in ("p", "c")]
         check(f"{options}: config.resolved.toml", files[0] == files[1], sorted({*files[0].split("\n")} ^ {*files[1].split("\n")}))
+    compare_runs("--attention eager", place.in_torch("eager", *SMALL, "--attention", "eager"), place.in_c("eager-c", *SMALL), 1e-5)
     compare_runs("--compile", place.in_torch("compiled", *SMALL, "--compile"), place.in_c("compiled-c", *SMALL), 1e-5)
     (place.folder / "ids.bin").write_bytes(struct.pack("<4000H", *(i * i % 61 for i in range(4000))))
     words = [*SMALL, "--vocab", "61", "--data", place.path("ids.bin")]
@@ -191,7 +201,7 @@ def check_settings(place):
 
 
 def check_ranks(place):
-    options = ["--data", place.corpus, *SMALL, "--accumulate", "2", "--clip", "0.5", "--dropout", "0"]
+    options = ["--data", place.corpus, *SMALL, "--accumulate", "2", "--clip", "0.5", "--checkpoint-every", "6"]
     place.in_torch("alone", *options)
     for stage in "none", "optimizer", "gradients", "parameters":
         process = place.spawn(f"two-{stage}", *options, "--shard", stage, ranks=2)
@@ -202,6 +212,12 @@ def check_ranks(place):
         compare_runs(f"two ranks, --shard {stage}", log_of(place.path(f"two-{stage}")), log_of(place.path("alone")), 1e-5)
         size = tap_difference(place.path(f"two-{stage}"), place.path("alone"))
         check(f"two ranks, --shard {stage}: taps", size <= 1e-5, f"{size:.1e}")
+    process = place.spawn("four", *options, "--shard", "parameters", "--replicas", "2", ranks=4)
+    said, _ = process.communicate(timeout=600)
+    if process.returncode != 0:
+        check("four ranks, --replicas 2", False, said)
+    else:
+        compare_runs("four ranks, --replicas 2", log_of(place.path("four")), log_of(place.path("alone")), 1e-5)
     others = "--recompute --compile --only-shift --precision bf16"
     place.in_torch("alone-2", *options, *others.split())
     process = place.spawn("two-2", *options, *others.split(), "--shard", "parameters", ranks=2)
@@ -227,8 +243,8 @@ def kill_at(place, out, step, *options, ranks=1):
 
 def check_resume(place):
     options = ["--data", place.corpus, *SMALL, "--steps", "40", "--checkpoint-every", "5", "--eval-every", "10", "--keep", "2"]
-    place.in_torch("whole", *options)
-    said = kill_at(place, "killed", 12, *options)
+    place.in_torch("whole", *options, "--dropout", "0.1")
+    said = kill_at(place, "killed", 12, *options, "--dropout", "0.1")
     check("killed at step 12", not said, said)
     with open(place.folder / "killed" / "train.jsonl", "a") as file:
         file.write('{"step":99,"lo')  # a line that was not finished
@@ -243,15 +259,21 @@ def check_resume(place):
     left = sorted(os.listdir(place.path("killed/ckpt")))
     check("--keep 2", [name for name in left if name.startswith("step")][-2:] == ["step-00000035", "step-00000040"] and len(left) <= 5, left)
 
+    place.in_torch("whole, no dropout", *options)
     said = kill_at(place, "killed-two", 12, *options, "--shard", "parameters", ranks=2)
     check("two ranks, killed at step 12", not said, said)
     code, text = call("--resume", "--out", place.path("killed-two"), "--shard", "none")
     check("one process continues what two began", code == 0, text if code else "")
-    compare_runs("its curve", log_of(place.path("killed-two")), log_of(place.path("whole")), 1e-4)
+    compare_runs("its curve", log_of(place.path("killed-two")), log_of(place.path("whole, no dropout")), 1e-5)
 
-    process = place.spawn("stopped", *options, "--steps", "4000", "--eval-every", "1000")
+    process = place.spawn("stopped", *options, "--steps", "4000", "--eval-every", "1000", "--checkpoint-every", "0")
     while not (place.folder / "stopped" / "tb").exists() and process.poll() is None:
         time.sleep(0.05)
+    process.send_signal(signal.SIGUSR1)
+    latest, until = place.folder / "stopped" / "ckpt" / "latest", time.monotonic() + 60
+    while not latest.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    check("SIGUSR1: a checkpoint, and the run continues", latest.exists() and process.poll() is None)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=300)
     _, rows = log_of(place.path("stopped"))
@@ -369,6 +391,24 @@ def check_folder(place):
     compare_runs("'kvshift train --config' of the resolved settings", again, log_of(other), 0)
 
 
+def check_default_folder(place):
+    """Without --out, in another folder of work."""
+    before = os.getcwd()
+    os.chdir(place.folder)
+    try:
+        for _ in range(2):
+            call("--data", place.corpus, *SMALL, "--steps", "1")
+        place.kvshift("train", "--data", place.corpus, *SMALL, "--steps", "1")
+        check("the default of --out", sorted(os.listdir("runs")) == ["corpus-1", "corpus-2", "corpus-3"], os.listdir("runs"))
+        same = [(place.folder / "runs" / name / "config.resolved.toml").read_text().replace("corpus-2", "corpus-3")
+                for name in ("corpus-2", "corpus-3")]
+        check("the default of --out: config.resolved.toml", same[0] == same[1], sorted({*same[0].split("\n")} ^ {*same[1].split("\n")}))
+        code, said = call("--data", place.corpus, *SMALL, "--steps", "1", "--out", "none")
+        check("--out none", code == 0 and "files     none" in said and len(os.listdir("runs")) == 3, said)
+    finally:
+        os.chdir(before)
+
+
 def check_refusals(place):
     place.in_torch("taken", *SMALL, "--steps", "2")
     place.in_c("of c", *SMALL, "--steps", "2", "--checkpoint-every", "2")
@@ -398,9 +438,14 @@ def check_refusals(place):
         ("damaged checkpoint", ["--resume", *here, *SMALL, "--out", place.path("broken")], "has no complete checkpoint of PyTorch"),
         ("another value on resume", ["--resume", "--out", place.path("taken"), "--lr", "0.5"], "option '--lr' is 0.5, but the run in"),
         ("resume without a folder", ["--resume", *here], "option '--resume' needs '--out'"),
+        ("checkpoints without a folder", [*here, "--out", "none", "--checkpoint-every", "3"], "option '--checkpoint-every' needs '--out'"),
         ("model that differs", [*here, *new, "--init-from", place.path("taken"), "--dim", "64"], "option '--dim' is 64, but the model in"),
         ("no such model", [*here, *new, "--init-from", place.path("nowhere")], "nowhere"),
         ("no GPU", [*here, *SMALL, *new, "--device", "cuda"], "option '--device' is cuda, but PyTorch finds no GPU"),
+        ("rates", [*here, *SMALL, *new, "--rates", "nothing=2"], "rates: no tensor is named 'nothing'"),
+        ("rates of 0", [*here, *SMALL, *new, "--rates", "*=0"], "every tensor is frozen"),
+        ("save-best", [*here, *SMALL, *new, "--save-best", "--eval-every", "0"], "'--save-best' needs evaluations"),
+        ("replicas", [*here, *SMALL, *new, "--replicas", "2"], "option '--replicas' is 2, expected a divisor of the number of ranks, 1"),
         ("long sequences", [*here, *SMALL, *new, "--sequence-tokens", "64"], "--sequence-tokens"),
         ("attention", [*here, *SMALL, *new, "--attention", "nonsense"], "PyTorch cannot train this model"),
         ("unwritable folder", [*here, *SMALL, "--out", "/proc/nothing/here"], "cannot write into '/proc'"),
@@ -432,10 +477,11 @@ def check_cuda(place):
         started = calls.start.call_args
         check("cuda: nccl", started.args == ("nccl",) and started.kwargs["device_id"] == torch.device("cuda", 1)
               and started.kwargs["timeout"].total_seconds() == 1800)
-        for stage, shape, again in (("none", (8, 1), False), ("gradients", (1, 8), False), ("parameters", (1, 8), True)):
+        for stage, replicas, shape, again in (("none", 1, (8, 1), False), ("gradients", 1, (1, 8), False),
+                                              ("parameters", 2, (2, 4), True)):
             calls.shard.reset_mock()
             layers, model = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)], torch.nn.Linear(2, 2)
-            ranks.shard(model, stage, layers)
+            ranks.shard(model, stage, replicas, layers)
             check(f"cuda: --shard {stage}", calls.mesh.call_args.args == ("cuda", shape) and [
                 (entry.args[0], entry.kwargs["reshard_after_forward"]) for entry in calls.shard.call_args_list
             ] == [(part, again) for part in (*layers, model)])
@@ -446,15 +492,15 @@ def check_cuda(place):
             except train.Refused as problem:
                 check("cuda: more ranks than GPUs are refused", "this machine has 2" in str(problem), problem)
     with mock.patch("torch.optim.AdamW") as adamw:
-        model = train.torch_model(json.loads(pathlib.Path(place.path("cuda-c"), "config.json").read_text()), "sdpa") if (
+        model = trainer_module.torch_model(json.loads(pathlib.Path(place.path("cuda-c"), "config.json").read_text()), "sdpa") if (
             place.in_c("cuda-c", *SMALL, "--steps", "1")) else None
-        train.optimizer_of(model, kvshift.TrainConfig(lr=1e-3, beta1=0.8), torch.device("cuda", 1))
+        trainer_module.optimizer_of(model, kvshift.TrainConfig(lr=1e-3, beta1=0.8), torch.device("cuda", 1))
         check("cuda: fused AdamW", adamw.call_args.kwargs["fused"] is True and adamw.call_args.kwargs["betas"] == (0.8, 0.95))
         decays = {group["name"]: group["weight_decay"] for group in adamw.call_args.args[0]}
         check("weight decay of the groups", decays == {"matrices": 0.1, "gains": 0.0, "shift": 0.0}, decays)
     run = mock.Mock(settings={"precision": "bf16"}, ranks=mock.Mock(device=torch.device("cuda", 1)))
     with mock.patch("torch.autocast") as autocast:
-        train.Run.autocast(run)
+        trainer_module.Trainer.autocast(run)
         check("cuda: autocast", autocast.call_args == mock.call("cuda", dtype=torch.bfloat16))
 
 
@@ -466,7 +512,7 @@ def main():
     command = os.path.abspath(arguments.command)
     os.environ["PATH"] = f"{os.path.dirname(command)}:{os.environ['PATH']}"
     checks = {"curves": check_curves, "settings": check_settings, "ranks": check_ranks, "resume": check_resume,
-              "interchange": check_interchange, "folder": check_folder, "refusals": check_refusals, "cuda": check_cuda}
+              "interchange": check_interchange, "folder": check_folder, "default-folder": check_default_folder, "refusals": check_refusals, "cuda": check_cuda}
     for name, function in checks.items():
         if arguments.only in name:
             with tempfile.TemporaryDirectory() as folder:

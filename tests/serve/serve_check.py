@@ -351,6 +351,9 @@ def bad_http(s):
           "a huge length")
     check(status(ok + b"Host: localhost\r\n\r\n") == "400", "two hosts")
     check(status(b"GET /health HTTP/1.1\r\n\r\n") in ("400", "403"), "no host")
+    check(status(ok + b"Origin: http://localhost\r\n" + close) == "200", "an origin of its own")
+    check(status(ok + b"Origin: http://localhost\r\n" * 2 + close) == "403", "two origins")
+    check(status(ok + b"Origin: http://" + b"a" * 2000 + b"\r\n" + close) == "403", "a long origin")
     check(status(ok + b"X: " + b"a" * 200000 + b"\r\n\r\n") in ("413", "414", "431", "reset", ""),
           "a huge header")
     check(status(ok + b"".join(b"X%d: a\r\n" % i for i in range(20000)) + b"\r\n") in

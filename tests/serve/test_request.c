@@ -366,7 +366,8 @@ static void test_ignored(void **state)
            "{\"prompt\": \"x\", \"mirostat\": 0, \"typical_p\": 1.0, \"grammar\": \"\"}");
     assert_int_equal(r.ignored.length, 0);
     kvsi_request_release(&r);
-    refuse(KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"typical_p\": 0.5}", "typical_p", "not supported");
+    refuse(KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"typical_p\": 0.5}", "typical_p",
+           "not supported");
     refuse(KVSI_COMPLETIONS, "{\"prompt\": \"x\", \"tools\": [1]}", "tools", "not supported");
 }
 
