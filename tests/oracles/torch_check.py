@@ -261,6 +261,16 @@ def check_generation(folder):
 
 # ---- interchange ---------------------------------------------------------------------------------
 
+ALONE = f"""
+import sys, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], trust_remote_code=True).eval()
+assert "transformers_modules" in type(model).__module__ and "kvshift.torch" not in sys.modules
+with torch.no_grad():
+    torch.save(model(torch.arange(1, {TOKENS})[None]).logits[0], sys.argv[2])
+"""
+
+
 def check_interchange(folder, command):
     for number, (body, form) in enumerate(itertools.product(BODIES, ["free", "channel", "data"])):
         for shards in False, True:
@@ -304,16 +314,17 @@ def check_interchange(folder, command):
                 [as_torch(loaded.logits(row.tolist())) for row in rows]), group=name)
     print(f"     weights after a step of both: {worst['step']:.1e} of the largest")
     for body in BODIES:  # a run folder needs no package
-        path, ids = os.path.join(folder, f"run-{body}"), tokens(1, TOKENS)
+        path = os.path.join(folder, f"run-{body}")
         subprocess.run([command, "train", "--task", "induction", "--vocab", str(VOCAB), "--pool", "30",
                         "--body", body, "--shift", "kv", "--dim", "32", "--heads", "4", "--steps", "2",
                         "--batch", "4", "--eval-sequences", "4", "--threads", "1", "--quiet", "--out",
                         path], check=True, stdout=subprocess.DEVNULL)
-        model = opened(path, trust_remote_code=True)
-        check(f"run folder, {body}: its own file", "transformers_modules" in type(model).__module__)
         ours = kvshift.Model.load(path, runtime=kvshift.Runtime(threads=1))
-        with torch.no_grad():
-            close(f"run folder, {body}", model(ids).logits[0], as_torch(ours.logits(ids[0].tolist())))
+        found = os.path.join(folder, "logits.pt")
+        subprocess.run([sys.executable, "-c", ALONE, path, found], check=True, cwd=folder, env={
+            key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
+        close(f"run folder, {body}, with its own file", torch.load(found),
+              as_torch(ours.logits(list(range(1, TOKENS)))))
 
 
 # ---- retrofit ------------------------------------------------------------------------------------
