@@ -196,8 +196,10 @@ def check_module(folder):
                     close(f"{name}: state of {target} with padding, {side}", state[target],
                           whole[3][target], 0.0, quiet=True)
     check("the module Shift", not any("packed" in name or "padding" in name for name in failed))
-    shift = Shift("kv", heads=2, size=4).to(torch.bfloat16)
-    check("taps stay in float32", shift.k_shift.dtype == torch.float32)
+    shift = Shift("kv", heads=2, size=4)
+    before = shift.k_shift.detach().clone()
+    check("taps stay in float32, with all bits", shift.to(torch.bfloat16).k_shift.equal(before)
+          and shift.k_shift.dtype == torch.float32)
     refuses("an unknown form", lambda: Shift("kv", 2, 4, form="soft"), "form")
     refuses("a window of 2 with a gate", lambda: Shift("kv", 2, 4, form="gate", window=2), "window")
     refuses("identity with form data", lambda: Shift("kv", 2, 4, form="hard", init="identity"), "init")
@@ -505,6 +507,12 @@ def check_types(folder):
     check("the rest in bfloat16", model.lm_head.weight.dtype == torch.bfloat16)
     ids = tokens(2, 13)
     model(ids, labels=ids).loss.backward()
+    taps = model.model.layers[0].self_attn.k_shift
+    before = taps.detach().clone()
+    model.half().bfloat16()
+    check("taps keep all bits when a model is converted",
+          model.model.layers[0].self_attn.k_shift is taps and taps.equal(before)
+          and taps.grad.dtype == torch.float32 and model.lm_head.weight.dtype == torch.bfloat16)
     check("gradients of taps in float32",
           model.model.layers[0].self_attn.k_shift.grad.dtype == torch.float32)
     groups = {group["name"]: group for group in param_groups(model, lr=1e-3, shift_lr=1e-2)}
