@@ -769,7 +769,27 @@ class GPT2Names:
         return super().__getattr__(self.names.get(name, name))
 
 
-class MLP(nn.Module):
+SHIFT_PARTS = ("q_shift", "k_shift", "v_shift", "filter")
+FLOAT32_PARTS = (*SHIFT_PARTS, "factor")
+
+
+class Float32Parts(nn.Module):
+    """A module whose coefficients stay in float32 when it is converted to another type."""
+
+    def _apply(self, fn, recurse=True):
+        kept = [self._parameters.get(name) for name in FLOAT32_PARTS]
+        kept = {id(tensor) for params in kept if params is not None
+                for tensor in (params, params.grad)}
+
+        def apply(tensor):
+            out = fn(tensor)
+            same = id(tensor) not in kept or out.dtype == tensor.dtype
+            return out if same else tensor.to(out.device)
+
+        return super()._apply(apply, recurse)
+
+
+class MLP(Float32Parts):
     def __init__(self, config, layer=0):
         super().__init__()
         self.depth, self.layer_idx = config.depth(), layer
@@ -881,7 +901,7 @@ def kind_of(implementation):
     return "sdpa"
 
 
-class Attention(nn.Module):
+class Attention(Float32Parts):
     is_causal = True  # for the functions of transformers
 
     def __init__(self, config, layer):
@@ -1086,16 +1106,13 @@ def param_groups(model, lr=None, weight_decay=0.1, shift_lr=None, shift_weight_d
             for name, params in groups.items() if params]
 
 
-SHIFT_PARTS = ("q_shift", "k_shift", "v_shift", "filter")
-
-
 class KVShiftPreTrainedModel(PreTrainedModel):
     config_class = KVShiftConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _no_split_modules = ["Block", "GPT2Block"]
     _skip_keys_device_placement = ["past_key_values", "cache"]
-    _keep_in_fp32_modules_strict = [*SHIFT_PARTS, "factor"]
+    _keep_in_fp32_modules_strict = list(FLOAT32_PARTS)
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
     _supports_attention_backend = True
     _can_compile_fullgraph = True

@@ -196,8 +196,10 @@ def check_module(folder):
                     close(f"{name}: state of {target} with padding, {side}", state[target],
                           whole[3][target], 0.0, quiet=True)
     check("the module Shift", not any("packed" in name or "padding" in name for name in failed))
-    shift = Shift("kv", heads=2, size=4).to(torch.bfloat16)
-    check("taps stay in float32", shift.k_shift.dtype == torch.float32)
+    shift = Shift("kv", heads=2, size=4)
+    before = shift.k_shift.detach().clone()
+    check("taps stay in float32, with all bits", shift.to(torch.bfloat16).k_shift.equal(before)
+          and shift.k_shift.dtype == torch.float32)
     refuses("an unknown form", lambda: Shift("kv", 2, 4, form="soft"), "form")
     refuses("a window of 2 with a gate", lambda: Shift("kv", 2, 4, form="gate", window=2), "window")
     refuses("identity with form data", lambda: Shift("kv", 2, 4, form="hard", init="identity"), "init")
@@ -261,6 +263,16 @@ def check_generation(folder):
 
 # ---- interchange ---------------------------------------------------------------------------------
 
+ALONE = f"""
+import sys, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], trust_remote_code=True).eval()
+assert "transformers_modules" in type(model).__module__ and "kvshift.torch" not in sys.modules
+with torch.no_grad():
+    torch.save(model(torch.arange(1, {TOKENS})[None]).logits[0], sys.argv[2])
+"""
+
+
 def check_interchange(folder, command):
     for number, (body, form) in enumerate(itertools.product(BODIES, ["free", "channel", "data"])):
         for shards in False, True:
@@ -304,16 +316,17 @@ def check_interchange(folder, command):
                 [as_torch(loaded.logits(row.tolist())) for row in rows]), group=name)
     print(f"     weights after a step of both: {worst['step']:.1e} of the largest")
     for body in BODIES:  # a run folder needs no package
-        path, ids = os.path.join(folder, f"run-{body}"), tokens(1, TOKENS)
+        path = os.path.join(folder, f"run-{body}")
         subprocess.run([command, "train", "--task", "induction", "--vocab", str(VOCAB), "--pool", "30",
                         "--body", body, "--shift", "kv", "--dim", "32", "--heads", "4", "--steps", "2",
                         "--batch", "4", "--eval-sequences", "4", "--threads", "1", "--quiet", "--out",
                         path], check=True, stdout=subprocess.DEVNULL)
-        model = opened(path, trust_remote_code=True)
-        check(f"run folder, {body}: its own file", "transformers_modules" in type(model).__module__)
         ours = kvshift.Model.load(path, runtime=kvshift.Runtime(threads=1))
-        with torch.no_grad():
-            close(f"run folder, {body}", model(ids).logits[0], as_torch(ours.logits(ids[0].tolist())))
+        found = os.path.join(folder, "logits.pt")
+        subprocess.run([sys.executable, "-c", ALONE, path, found], check=True, cwd=folder, env={
+            key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
+        close(f"run folder, {body}, with its own file", torch.load(found),
+              as_torch(ours.logits(list(range(1, TOKENS)))))
 
 
 # ---- retrofit ------------------------------------------------------------------------------------
@@ -494,6 +507,12 @@ def check_types(folder):
     check("the rest in bfloat16", model.lm_head.weight.dtype == torch.bfloat16)
     ids = tokens(2, 13)
     model(ids, labels=ids).loss.backward()
+    taps = model.model.layers[0].self_attn.k_shift
+    before = taps.detach().clone()
+    model.half().bfloat16()
+    check("taps keep all bits when a model is converted",
+          model.model.layers[0].self_attn.k_shift is taps and taps.equal(before)
+          and taps.grad.dtype == torch.float32 and model.lm_head.weight.dtype == torch.bfloat16)
     check("gradients of taps in float32",
           model.model.layers[0].self_attn.k_shift.grad.dtype == torch.float32)
     groups = {group["name"]: group for group in param_groups(model, lr=1e-3, shift_lr=1e-2)}

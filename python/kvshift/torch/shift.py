@@ -6,7 +6,7 @@ from typing import Optional
 import torch
 from torch import nn
 
-from .modeling_kvshift import CHOICES, Layout, first_taps, mixed, picked, shift_shape, starts_of
+from .modeling_kvshift import CHOICES, Float32Parts, Layout, first_taps, mixed, picked, shift_shape, starts_of
 
 State = dict[str, torch.Tensor]
 
@@ -14,7 +14,7 @@ TARGETS = [targets for targets in CHOICES["targets"] if targets != "none"]
 ONE_BACK = ("gate", "data", "hard")
 
 
-class Shift(nn.Module):
+class Shift(Float32Parts):
     """Mixes queries, keys and values with those of the previous tokens.  It belongs between the
     projections and everything else: norms of q and k, positions, the cache of keys and values.
 
@@ -75,16 +75,6 @@ class Shift(nn.Module):
     def extra_repr(self) -> str:
         return (f"{self.targets!r}, heads={self.heads}, kv_heads={self.kv_heads}, size={self.size}, "
                 f"form={self.form!r}, window={self.window}")
-
-    def _apply(self, fn, recurse=True):  # type: ignore[no-untyped-def]
-        """Taps stay in float32 when a model is converted to another type."""
-        kept = {name: params.dtype for name, params in self._parameters.items() if params is not None}
-        super()._apply(fn, recurse)
-        for name, dtype in kept.items():
-            params = self._parameters[name]
-            if params is not None and params.dtype != dtype:
-                params.data = params.data.to(dtype)
-        return self
 
     def forward(self, q: Optional[torch.Tensor], k: torch.Tensor, v: torch.Tensor, state: Optional[State] = None,
                 seq_idx: Optional[torch.Tensor] = None, position_ids: Optional[torch.Tensor] = None,
