@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import time
+import zlib
 
 import torch
 
@@ -208,6 +209,7 @@ class Folder:
     def commit_checkpoint(self, model, state, is_best):
         """Called when all ranks have written their parts into `filling`/torch."""
         model.save(self.filling)
+        state["files"] = files_of(self.filling / "torch")
         replace(self.filling / "state.json", json.dumps(state, indent=2) + "\n")
         sync_folder(self.filling)
         name = f"step-{state['step']:08d}"
@@ -262,10 +264,10 @@ def newest_checkpoint(path):
     for found in reversed(steps_of(pathlib.Path(path) / "ckpt")):
         try:
             state = json.loads((found / "state.json").read_text(encoding="utf-8"))
-            if not (found / "torch" / ".metadata").is_file():
-                what = "is of the C trainer" if (found / "optimizer.safetensors").exists() else "has no torch/.metadata"
-                raise ValueError(what)
+            if (found / "optimizer.safetensors").exists():
+                raise ValueError("is of the C trainer")
             check_state(state)
+            check_files(found / "torch", state["files"])
             return found, state, skipped
         except OSError as problem:
             skipped.append(f"'{found}' skipped: no state.json ({problem.strerror})")
@@ -274,11 +276,24 @@ def newest_checkpoint(path):
     return None, None, skipped
 
 
+def files_of(torch_folder):
+    """The sizes of the files that PyTorch wrote, and a checksum of the one that describes the others."""
+    sizes = {path.name: path.stat().st_size for path in sorted(torch_folder.iterdir())}
+    return {"sizes": sizes, ".metadata": zlib.crc32((torch_folder / ".metadata").read_bytes())}
+
+
+def check_files(torch_folder, expected):
+    if not (torch_folder / ".metadata").is_file():
+        raise ValueError("torch/.metadata is missing")
+    if files_of(torch_folder) != expected:
+        raise ValueError("a file in torch is damaged or missing")
+
+
 def check_state(state):
     """Checks what state.json has to contain."""
     run = state.get("run") if isinstance(state, dict) else None
-    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
-        raise ValueError("state.json has no settings")
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict) or "files" not in state:
+        raise ValueError("state.json has no settings or no files")
     kinds = {"step": (int,), "tokens": (int,), "stale": (int,), "seconds": (int, float),
              "best_loss": (int, float, type(None))}
     for key, kind in kinds.items():

@@ -285,7 +285,9 @@ def config_json_of(model, beside):
 
 
 def first_words(problem):
-    """The first line of a message."""
+    """The first line of a message, of the first rank that failed."""
+    if isinstance(problem, CheckpointException) and problem.failures:
+        problem = next(iter(problem.failures.values()))[0]
     lines = [line.strip() for line in str(problem).split("\n") if line.strip()]
     return f"{type(problem).__name__}: {lines[0] if lines else 'no message'}"[:300]
 

@@ -20,6 +20,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -258,6 +259,14 @@ def check_resume(place):
     check("its weights", float((one - other).abs().max()) <= 1e-6, f"{float((one - other).abs().max()):.1e}")
     left = sorted(os.listdir(place.path("killed/ckpt")))
     check("--keep 2", [name for name in left if name.startswith("step")][-2:] == ["step-00000035", "step-00000040"] and len(left) <= 5, left)
+
+    shutil.copytree(place.path("whole"), place.path("damaged"), symlinks=True)
+    for name in "model.safetensors", "result.json":
+        os.unlink(place.path(f"damaged/{name}"))
+    os.truncate(place.path("damaged/ckpt/step-00000040/torch/__0_0.distcp"), 1000)
+    code, said = call("--resume", "--out", place.path("damaged"))
+    check("a damaged checkpoint is skipped", code == 0 and "step-00000040' skipped: a file in torch is damaged" in said, said)
+    compare_runs("its curve", log_of(place.path("damaged")), log_of(place.path("whole")), 0)
 
     place.in_torch("whole, no dropout", *options)
     said = kill_at(place, "killed-two", 12, *options, "--shard", "parameters", ranks=2)
