@@ -91,6 +91,7 @@ OWN_SETTINGS = {
     "score_cap": 0.0,  # the same for scores, before the slopes of ALiBi
     "filters": "none",  # for this and those up to sliding_head_size see UNSUPPORTED
     "filter_window": 0,
+    "filter_place": "output",
     "mlp_factor": False,
     "relative_size": 0,
     "relative_extent": 0,
@@ -139,7 +140,7 @@ CHOICES = {
 # Settings that kvshift has and this file does not: only the value of a plain model is accepted.
 UNSUPPORTED = {
     "filters",  # "attention", "mlp", "branches"
-    "filter_window", "mlp_factor", "relative_size", "relative_extent",
+    "filter_window", "filter_place", "mlp_factor", "relative_size", "relative_extent",
     "score_divisor",  # "size"
     "score_growth", "score_growth_start", "sliding_head_size",
 }

@@ -67,6 +67,7 @@ class Case:
     sliding_kv_heads: int = 0
     filters: str = "none"  # attention, mlp, branches
     filter_window: int = 0
+    filter_place: str = "output"  # input, normed, sum
     mlp_factor: bool = False
     relative_size: int = 0
     relative_extent: int = 0
@@ -91,8 +92,8 @@ class Case:
             return self.sliding_heads, self.sliding_kv_heads
         return self.heads, self.kv_heads
 
-    def has_filter(self, branch):
-        return self.filters in (branch, "branches")
+    def has_filter(self, branch, place=None):
+        return self.filters in (branch, "branches") and place in (None, self.filter_place)
 
     def extent(self, layer):
         return self.sliding_window if self.slides(layer) else self.relative_extent
@@ -104,6 +105,7 @@ class Case:
         names = ["positions", "rotary_fraction", "slopes", "score_scale", "score_cap",
                  "logit_cap", "qk_norm", "sliding_window",
                  "sliding_layers", "sliding_heads", "sliding_kv_heads", "filters", "filter_window",
+                 "filter_place",
                  "mlp_factor", "relative_size", "relative_extent", "score_divisor",
                  "score_growth", "score_growth_start", "head", "residual", "mlp",
                  "norm", "kv_heads", "body"]
@@ -204,6 +206,9 @@ CASES = all_shifts() | {
     "filter-attention": Case(targets="", filters="attention", filter_window=1),
     "filter-mlp-dropout": Case(filters="mlp", filter_window=2, dropout=(0.1, 0.2, 0.15),
                                pass_seed=5, pass_number=1),
+    "filter-input": Case(filters="branches", filter_window=2, filter_place="input"),
+    "filter-normed": Case(filters="branches", filter_window=3, filter_place="normed", targets="qkv"),
+    "filter-sum": Case(filters="branches", filter_window=1, filter_place="sum"),
     "relative": Case(positions="relative", relative_size=3, relative_extent=5),
     "relative-sliding-layer": sliding_layer(positions="relative", relative_size=2,
                                             relative_extent=4, score_growth=0.3,
@@ -476,11 +481,12 @@ def convolved(x, taps):
     return sum(taps[..., j] * delayed(x, last - j) for j in range(last + 1))
 
 
-def filtered(case, weights, branch, at, x):
-    """The output of attention or MLP, x [length, DIM]."""
-    if case.has_filter(branch):
+def filtered(case, weights, branch, at, x, place="output"):
+    """The rows x [length, DIM] at a place of the attention's or the MLP's half of a layer."""
+    if case.has_filter(branch, place):
         x = x + convolved(x, weights[at + "filter"])
-    return x * weights[at + "factor"] if branch == "mlp" and case.mlp_factor else x
+    factored = branch == "mlp" and case.mlp_factor and place == "output"
+    return x * weights[at + "factor"] if factored else x
 
 
 def relative_terms(case, weights, layer, x, distance):
@@ -629,15 +635,22 @@ def logits_of(case, weights, ids, sequence):
     x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING)
     for layer in range(LAYERS):
         first, second = (names.layer(layer) + norm for norm in names.norms)
-        branch = attention(case, weights, layer, normalise(case, weights, first, x), dropout)
-        branch = filtered(case, weights, "attention", names.layer(layer) + "self_attn.", branch)
+        def filter_of(half, rows, place):
+            folder = "self_attn." if half == "attention" else "mlp."
+            return filtered(case, weights, half, names.layer(layer) + folder, rows, place)
+
+        def read(half, norm, rows):
+            rows = normalise(case, weights, norm, filter_of(half, rows, "input"))
+            return filter_of(half, rows, "normed")
+
+        branch = attention(case, weights, layer, read("attention", first, x), dropout)
+        branch = filter_of("attention", branch, "output")
         branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer)
-        x = x + branch if case.residual else branch
+        x = filter_of("attention", x + branch if case.residual else branch, "sum")
         if case.mlp:
-            branch = mlp(case, weights, layer, normalise(case, weights, second, x))
-            branch = filtered(case, weights, "mlp", names.layer(layer) + "mlp.", branch)
+            branch = filter_of("mlp", mlp(case, weights, layer, read("mlp", second, x)), "output")
             branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
-            x = x + branch if case.residual else branch
+            x = filter_of("mlp", x + branch if case.residual else branch, "sum")
     logits = output_head(case, weights, normalise(case, weights, names.final_norm, x))
     return capped(logits, case.logit_cap)
 
