@@ -304,9 +304,9 @@ typedef struct kvsi_branch {
 
 /* Whether the branch has a filter of these rows. */
 static inline int kvsi_filters(const kvsi_pass *pass, const kvsi_branch *branch,
-                               kvsi_filter_place place)
+                               kvsi_filter_place at)
 {
-    return branch->filter.width > 0 && pass->model->config.filter_place == place;
+    return branch->filter.width > 0 && pass->model->config.filter_place == at;
 }
 /* What attention or MLP reads of x: norm(x), filtered before or after the norm if the filter is
  * there.  It is x, or in pass->normed or pass->filtered. */
