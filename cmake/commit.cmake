@@ -1,6 +1,12 @@
 # Writes ${header} with the short hash of the checkout ${source}, only if it changed.
 find_package(Git QUIET)
 set(commit unknown)
+# An archive made by git has the hash in this file.
+file(READ ${source}/cmake/archived_commit.txt archived)
+string(STRIP "${archived}" archived)
+if(archived MATCHES "^[0-9a-f]+$")
+    set(commit ${archived})
+endif()
 # Only if ${source} is the top of a checkout, not sources unpacked inside another repository.
 if(Git_FOUND AND EXISTS ${source}/.git)
     execute_process(COMMAND ${GIT_EXECUTABLE} -C ${source} rev-parse --short HEAD

@@ -11,10 +11,23 @@ macro(kvshift_missing part package)
     list(APPEND missing_packages ${package})
 endmacro()
 
+if(KVSHIFT_STATIC)
+    if(KVSHIFT_MPI)
+        message(FATAL_ERROR "KVSHIFT_STATIC needs -DKVSHIFT_MPI=OFF: MPI is loaded as a shared library")
+    endif()
+    set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+
 # ---- libraries ----------------------------------------------------------------------------------
 
-find_package(OpenMP QUIET COMPONENTS C)
-if(NOT OpenMP_C_FOUND)
+if(KVSHIFT_OPENMP)
+    find_package(OpenMP QUIET COMPONENTS C)
+endif()
+if(NOT KVSHIFT_OPENMP)
+    set(OpenMP_C_FLAGS)
+    set(OpenMP_C_SPEC_DATE none)
+    set(OpenMP_C_LIBRARIES)
+elseif(NOT OpenMP_C_FOUND)
     if(CMAKE_C_COMPILER_ID MATCHES Clang)
         kvshift_missing("OpenMP" libomp-dev)
     else()
@@ -75,7 +88,9 @@ endif()
 
 # ---- HTTP for the command 'serve': optional, reported in the summary -----------------------------
 
-pkg_check_modules(MICROHTTPD QUIET libmicrohttpd>=0.9.71)
+if(KVSHIFT_HTTP)
+    pkg_check_modules(MICROHTTPD QUIET libmicrohttpd>=0.9.71)
+endif()
 find_package(Threads REQUIRED)
 
 # ---- tests only: optional, reported in the summary -----------------------------------------------

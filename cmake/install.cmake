@@ -1,4 +1,5 @@
-# Installs headers, both libraries, the command, a pkg-config file and a CMake package.
+# Installs headers, both libraries, the command, a pkg-config file and a CMake package.  The component
+# `command` is what the command needs alone: itself, man pages and completion scripts.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kvshift)
@@ -7,7 +8,7 @@ file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/kvshift
 install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvshift)
 install(TARGETS kvshift kvshift_static EXPORT kvshiftTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS kvshift_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS kvshift_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 if(KVSHIFT_MPI_FOUND)
     install(TARGETS kvshift_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

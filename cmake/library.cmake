@@ -56,7 +56,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modeling})
 file(READ ${modeling} modeling_bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" modeling_bytes "${modeling_bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," modeling_bytes "${modeling_bytes}")
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.inc
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/formats/modeling_kvshift.inc
      CONTENT "${modeling_bytes}\n" @ONLY)
 
 # ---- processor levels: the same sources, compiled once for each ----------------------------------
@@ -115,10 +115,18 @@ endforeach()
 
 # ---- library -------------------------------------------------------------------------------------
 
-add_library(kvshift_objects OBJECT ${library_sources})
+# Only this file knows which levels there are, so the others are the same in every build.
+set(levels_source ${PROJECT_SOURCE_DIR}/src/kernels/levels.c)
+add_library(kvshift_levels OBJECT ${levels_source})
+kvshift_own_code(kvshift_levels)
+target_compile_definitions(kvshift_levels PRIVATE ${level_definitions})
+list(APPEND level_objects $<TARGET_OBJECTS:kvshift_levels>)
+
+set(object_sources ${library_sources})
+list(REMOVE_ITEM object_sources ${levels_source})
+add_library(kvshift_objects OBJECT ${object_sources})
 kvshift_own_code(kvshift_objects)
 add_dependencies(kvshift_objects kvshift_commit)
-target_compile_definitions(kvshift_objects PRIVATE ${level_definitions})
 target_compile_options(kvshift_objects PRIVATE -ffp-contract=off)
 
 function(kvshift_library target kind)
@@ -128,7 +136,7 @@ function(kvshift_library target kind)
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${target} PRIVATE ${KVSHIFT_LIBRARIES})
-    target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${KVSHIFT_HARDENING_LINK_FLAGS} ${KVSHIFT_SANITIZE_FLAGS})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME kvshift)
 endfunction()
 
@@ -185,5 +193,11 @@ endif()
 add_executable(kvshift_command ${PROJECT_SOURCE_DIR}/src/cli/main.c)
 kvshift_own_code(kvshift_command)
 target_link_libraries(kvshift_command PRIVATE kvshift_cli)
+if(KVSHIFT_STATIC)
+    target_link_options(kvshift_command PRIVATE -static-pie)
+    if(MICROHTTPD_FOUND)
+        target_sources(kvshift_command PRIVATE ${PROJECT_SOURCE_DIR}/cmake/no_tls.c)
+    endif()
+endif()
 set_target_properties(kvshift_command PROPERTIES
     OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

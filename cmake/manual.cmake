@@ -9,8 +9,10 @@ add_custom_command(
     DEPENDS kvshift_command ${PROJECT_SOURCE_DIR}/cmake/make_manual.cmake
     COMMENT "Making man pages and completion scripts")
 add_custom_target(kvshift_manual ALL DEPENDS ${manual}/made)
-install(DIRECTORY ${manual}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
-install(FILES ${manual}/kvshift DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${manual}/_kvshift DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(DIRECTORY ${manual}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT command)
+install(FILES ${manual}/kvshift DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        COMPONENT command)
+install(FILES ${manual}/_kvshift DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+        COMPONENT command)
 install(FILES ${manual}/kvshift.fish
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT command)

@@ -5,7 +5,7 @@
 
 set(package_sources)
 set(package_libraries ${KVSHIFT_LIBRARIES})
-if(CMAKE_C_COMPILER_ID STREQUAL GNU)
+if(CMAKE_C_COMPILER_ID STREQUAL GNU AND KVSHIFT_OPENMP)
     set(package_sources ${PROJECT_SOURCE_DIR}/src/parallel/pool/pool.c)
     list(REMOVE_ITEM package_libraries ${OpenMP_C_LIBRARIES})
     list(APPEND package_libraries Threads::Threads)

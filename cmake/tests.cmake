@@ -97,7 +97,8 @@ foreach(source IN LISTS test_sources)
     endif()
 endforeach()
 
-# A library that makes one allocation of the command fail; only if it can be preloaded.
+# Libraries that make one allocation or system call of the command fail, for script/inject too; only
+# if they can be preloaded.
 include(CheckFunctionExists)
 check_function_exists(__libc_memalign KVSHIFT_HAVE_LIBC_MEMALIGN)
 if(KVSHIFT_HAVE_LIBC_MEMALIGN AND NOT KVSHIFT_SANITIZE)
@@ -105,6 +106,11 @@ if(KVSHIFT_HAVE_LIBC_MEMALIGN AND NOT KVSHIFT_SANITIZE)
     set_target_properties(fail_alloc PROPERTIES
         PREFIX "" C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     set(fail_alloc_environment KVSHIFT_FAIL_ALLOC=$<TARGET_FILE:fail_alloc>)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+        add_library(fail_call MODULE ${PROJECT_SOURCE_DIR}/tests/inject/fail_call.c)
+        set_target_properties(fail_call PROPERTIES
+            PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    endif()
 endif()
 
 foreach(script IN LISTS test_scripts)

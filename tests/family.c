@@ -2,6 +2,7 @@
 
 #include "kernels/forms.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -27,9 +28,18 @@ typedef struct variant {
     .rope = {.scaling = KVSI_ROPE_YARN, .factor = 4, .original_context = 16, .beta_fast = 4}
 #define LLAMA3 .rope = {.scaling = KVSI_ROPE_LLAMA3, .factor = 8, .original_context = 16}
 #define LINEAR .rope = {.scaling = KVSI_ROPE_LINEAR, .factor = 3}
+#define LONGROPE                                                                                   \
+    .head_size = 8, .rope = {.scaling = KVSI_ROPE_LONGROPE,                                        \
+                             .factor = 4,                                                          \
+                             .original_context = 4096,                                             \
+                             .shorts = 4,                                                          \
+                             .short_factor = {1, 1.2, 1.7, 2},                                     \
+                             .longs = 4,                                                           \
+                             .long_factor = {2, 3, 4, 5}}
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 #define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
+#define PLACE(place) .filter_place = KVSI_FILTER_##place
 #define BRANCHES (KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP)
 #define RELATIVE(size, extent)                                                                     \
     .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
@@ -63,6 +73,7 @@ static const variant variants[] = {
     {"biases", {SHIFT(KV, FREE, 1), .kv_heads = 2, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1}},
     {"bias of q, k and v", {SHIFT(QKV, FREE, 2), .qkv_bias = 1}},
     {"yarn", {SHIFT(KV, FREE, 1), YARN}},
+    {"longrope", {SHIFT(KV, FREE, 1), LONGROPE}},
     {"norms of q and k", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(HEAD)}},
     {"norms of q and k, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, QK_NORM(HEAD)}},
     {"norms of q and k together", {SHIFT(KV, FREE, 1), .kv_heads = 2, QK_NORM(FULL)}},
@@ -92,6 +103,9 @@ static const variant variants[] = {
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
     {"filters", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 3)}},
     {"filters without a shift", {FILTERS(BRANCHES, 2), .mlp_factor = 1, .kv_heads = 2}},
+    {"filters of inputs", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 2), PLACE(INPUT)}},
+    {"filters of normed inputs", {SHIFT(KV, DATA, 1), FILTERS(BRANCHES, 3), PLACE(NORMED)}},
+    {"filters of sums", {SHIFT(KV, FREE, 2), FILTERS(BRANCHES, 2), PLACE(SUM)}},
     {"filter of the MLP, norms after",
      {SHIFT(QKV, DATA, 1), FILTERS(KVSI_FILTER_MLP, 1), .norm_place = KVSI_NORM_AFTER}},
     {"filter of attention, no MLP", {FILTERS(KVSI_FILTER_ATTENTION, 3), .no_mlp = 1}},
@@ -179,4 +193,13 @@ void family_each_shift(const family_scope *scope, family_check *check)
             check_form(rt, &scope->sizes, check, (kvsi_shift_form)form);
         kvs_runtime_free(rt);
     }
+}
+
+double family_rotation_scale(const kvs_model_config *config)
+{
+    if (config->rope.scaling == KVSI_ROPE_YARN)
+        return 0.1 * log(config->rope.factor) + 1;
+    if (config->rope.scaling == KVSI_ROPE_LONGROPE)
+        return sqrt(1 + log(config->rope.factor) / log((double)config->rope.original_context));
+    return 1;
 }

@@ -19,4 +19,7 @@ void family_each_model(const family_scope *scope, family_check *check);
 /* One model with every form, target and window of the shift. */
 void family_each_shift(const family_scope *scope, family_check *check);
 
+/* The factor of rotated queries and keys, by the published formulas of yarn and longrope. */
+double family_rotation_scale(const kvs_model_config *config);
+
 #endif

@@ -59,7 +59,7 @@ extern "C" {
 #endif
 
 #define KVS_VERSION_MAJOR 0 /**< Raised when programs must be changed. */
-#define KVS_VERSION_MINOR 1 /**< Raised when calls are added. */
+#define KVS_VERSION_MINOR 2 /**< Raised when calls are added. */
 #define KVS_VERSION_PATCH 0 /**< Raised by fixes. */
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -244,10 +244,10 @@ KVS_API void kvs_detokenizer_reset(kvs_detokenizer *detokenizer);
 typedef struct kvs_setting {
     const char *name;      /**< "shift-form" */
     const char *type;      /**< "flag", "count", "number", "choice", "counts" and "numbers" (lists:
-                            0,2,5), or "optional" (a count or nothing) */
+                            0,2,5), "optional" (a count or nothing), or "text" */
     const char *group;     /**< a heading: "Model" */
     const char *help;      /**< one line */
-    const char *value;     /**< the default as text; "" = an empty list */
+    const char *value;     /**< the default as text; "" = an empty list or text */
     const char *automatic; /**< what the default 0 or "" means, if the library chooses the value;
                                      otherwise NULL */
     const char *const *choices; /**< the values of a choice, ended by NULL; NULL for other types */
@@ -403,7 +403,8 @@ KVS_API void kvs_adapter_options_init(kvs_adapter_options *options, size_t size)
 KVS_API kvs_status kvs_model_adapt(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
                                    const kvs_adapter_options *options, kvs_err *err);
 /** Writes config.json and model.safetensors; each file is complete or absent.  The folder must
- * exist.  Of a model with adapters it also writes adapter_config.json and
+ * exist.  Of a model that transformers does not know, such as one with a shift, it also writes
+ * modeling_kvshift.py, which runs it there; of one with adapters adapter_config.json and
  * adapter_model.safetensors.  Collective if weights are sharded over ranks; rank 0 writes. */
 KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
 /** Frees a model.  Free its sessions and trainers first. */

@@ -473,8 +473,8 @@ typedef struct kvs_train_options {
     /** Called after every "eval-tasks-every" steps, before `progress`, to score the current model,
      * which it must not change.  The run folder records *out, which is zeroed before the call.  If
      * the count stays 0, nothing is recorded, and a run that is resumed from this step calls again.
-     * The scores are borrowed until the next call. */
-    void (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
+     * The scores are borrowed until the next call.  It returns 0 or ::KVS_PROGRESS_STOP. */
+    int (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
 } kvs_train_options;
 
 /** The result of a run. */

@@ -3,7 +3,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
                     c_int64, c_size_t, c_uint, c_uint8, c_uint64, c_void_p)
 
 KVS_VERSION_MAJOR = 0
-KVS_VERSION_MINOR = 1
+KVS_VERSION_MINOR = 2
 KVS_VERSION_PATCH = 0
 KVS_OK = 0
 KVS_E_INVALID = -1
@@ -542,7 +542,8 @@ class kvs_train_options(Structure):
         ("sample", CFUNCTYPE(None, c_void_p, POINTER(kvs_model), c_uint64, POINTER(kvs_sample))),
         ("notice", CFUNCTYPE(None, c_void_p, c_char_p)),
         ("user", c_void_p),
-        ("benchmark", CFUNCTYPE(None, c_void_p, POINTER(kvs_model), c_uint64, POINTER(kvs_benchmark_scores))),
+        ("benchmark", CFUNCTYPE(c_int, c_void_p, POINTER(kvs_model), c_uint64,
+            POINTER(kvs_benchmark_scores))),
     ]
 
 
@@ -557,7 +558,7 @@ class kvs_train_result(Structure):
     ]
 
 
-DECLARATIONS = 0x6a5191a5d9f4e33d
+DECLARATIONS = 0xddee74e75696c8e0
 
 STRUCTS = (kvs_err, kvs_build_info, kvs_runtime_options, kvs_setting, kvs_load_options, kvs_adapter_options,
            kvs_activation, kvs_session_options, kvs_runner_options, kvs_feed, kvs_sampling, kvs_generated,

@@ -121,6 +121,22 @@ class Corpus(Handle):
         call("kvs_corpus_load_tokenizer", ctypes.byref(pointer), self._handle)
         return Tokenizer._of(pointer) if pointer else None
 
+    def sources(self) -> list[dict[str, Any]]:
+        """The text files that it was built from: name, bytes and checksum (XXH64) of each.
+
+        >>> import kvshift, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("One.<|endoftext|>Two.")
+        >>> corpus = kvshift.Corpus.build(folder / "corpus", [folder / "text.txt"], tokenizer="bytes", valid=0)
+        >>> [(pathlib.Path(file["name"]).name, file["bytes"]) for file in corpus.sources()]
+        [('text.txt', 21)]
+        """
+        found: list[dict[str, Any]] = []
+        size, checksum = ctypes.c_uint64(), ctypes.c_uint64()
+        while name := library.kvs_corpus_source(self._handle, len(found), ctypes.byref(size), ctypes.byref(checksum)):
+            found.append({"name": os.fsdecode(name), "bytes": size.value, "checksum": f"{checksum.value:016x}"})
+        return found
+
     def hold_out(self, fraction: float) -> None:
         """Makes the last part of a single llm.c or nanoGPT file the validation split."""
         with self._lock:

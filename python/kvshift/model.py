@@ -202,7 +202,8 @@ class Model(Handle):
         return Model._of(pointer, self.runtime, self.tokenizer)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes config.json and model.safetensors, and tokenizer.json if there is a tokenizer."""
+        """Writes config.json and model.safetensors, tokenizer.json if there is a tokenizer, and for a model with a
+        shift modeling_kvshift.py, which runs it in transformers."""
         os.makedirs(folder, exist_ok=True)
         with self._lock:
             call("kvs_model_save", self._handle, to_path(folder))

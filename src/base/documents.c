@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/source.h"
+#include "base/spool.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -66,6 +67,8 @@ int kvsi_documents_is_text(const char *name)
     return 0;
 }
 
+static kvs_status recognize(kvsi_documents *d, kvs_err *err);
+
 kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
                                const char *separator, kvs_err *err)
 {
@@ -75,12 +78,14 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
     *out = NULL;
     if (!documents)
         return kvsi_no_memory(err, "'%s'", path);
-    *documents = (kvsi_documents){.path = path,
+    *documents = (kvsi_documents){.path = kvsi_spool_name(path),
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
                                   .kind = kind_of(path),
                                   .object_limit = KVSI_LINE_BYTES};
     TRY_OUT(kvsi_source_open(&documents->source, path, err));
+    if (kvsi_is_spooled(path))
+        TRY_OUT(recognize(documents, err));
     *out = documents;
     documents = NULL;
 out:
@@ -183,12 +188,58 @@ static const char *find(kvsi_documents *d, const char *mark)
     return NULL;
 }
 
-/* ---- splitting long documents ---------------------------------------------------------------- */
+/* ---- characters -------------------------------------------------------------------------------- */
+
+static const char bom[] = "\xef\xbb\xbf";
+
+static int starts_with_bom(const char *text, size_t size)
+{
+    return size >= sizeof bom - 1 && memcmp(text, bom, sizeof bom - 1) == 0;
+}
 
 static int is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
+
+/* ---- piped input ----------------------------------------------------------------------------- */
+
+static int is_object(const char *text, size_t size)
+{
+    json_t *value = json_loadb(text, size, JSON_DISABLE_EOF_CHECK, NULL);
+    const int found = json_is_object(value);
+
+    json_decref(value);
+    return found;
+}
+
+/* The kind of a text without a name: lines of JSON if its first line is an object, an array if it
+ * starts with a bracket and an object. */
+static kvs_status recognize(kvsi_documents *d, kvs_err *err)
+{
+    enum { LOOKED_AT = 1 << 20 };
+    size_t at, line;
+
+    while (!d->ended && held(d) < LOOKED_AT && !memchr(text_of(d), '\n', held(d)))
+        TRY(read_more(d, err));
+    at = starts_with_bom(text_of(d), held(d)) ? sizeof bom - 1 : 0;
+    while (at < held(d) && is_space(text_of(d)[at]))
+        at++;
+    line = held(d) - at;
+    if (memchr(text_of(d) + at, '\n', line))
+        line = (size_t)((const char *)memchr(text_of(d) + at, '\n', line) - (text_of(d) + at));
+    if (line > 0 && text_of(d)[at] == '{' && is_object(text_of(d) + at, line))
+        d->kind = LINES;
+    if (line == 0 || text_of(d)[at] != '[')
+        return KVS_OK;
+    for (at++; at < held(d) && is_space(text_of(d)[at]);)
+        at++;
+    if (at < held(d) && text_of(d)[at] == '{')
+        d->kind = ARRAY;
+    return KVS_OK;
+}
+
+/* ---- splitting long documents ---------------------------------------------------------------- */
 
 static int continues_character(char c)
 {
@@ -262,13 +313,6 @@ static kvs_status next_text(kvsi_documents *d, kvsi_document_piece *piece, kvs_e
 }
 
 /* ---- lines of a .jsonl ----------------------------------------------------------------------- */
-
-static const char bom[] = "\xef\xbb\xbf";
-
-static int starts_with_bom(const char *text, size_t size)
-{
-    return size >= sizeof bom - 1 && memcmp(text, bom, sizeof bom - 1) == 0;
-}
 
 static int is_blank(const char *text, size_t size)
 {

@@ -253,14 +253,24 @@ out:
 
 int kvsi_file_exists(const char *path)
 {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
+/* Where stat() fails, as on a network file system whose handle is stale, opening tells it too. */
 int kvsi_is_folder(const char *path)
 {
     struct stat info;
+    int fd;
 
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (stat(path, &info) == 0)
+        return S_ISDIR(info.st_mode);
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
+        return 0;
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 /* Makes the folder named by the first `length` bytes; returns 0, with errno, on failure. */

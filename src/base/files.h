@@ -37,6 +37,8 @@ void kvsi_new_file_abandon(kvsi_new_file *file); /* NULL does nothing */
 
 kvs_status kvsi_file_write_text(const char *path, const char *text, kvs_err *err);
 
+/* 0 only if it surely does not exist.  If that cannot be found out, as when the disk fails, the
+ * caller goes on to open the file and reports why it cannot. */
 int kvsi_file_exists(const char *path);
 int kvsi_is_folder(const char *path);
 /* Makes the folder and its parents; *made = whether the last one is new. */

@@ -52,6 +52,7 @@ typedef union any_value {
     uint64_t whole;
     double real;
     const char *text;
+    char string[KVSI_STRING_SIZE];
     kvsi_number_list numbers;
     kvsi_text_list texts;
 } any_value;
@@ -376,6 +377,21 @@ static kvs_status store_flag(const kvsi_setting *row, void *config, const char *
     return kvsi_fail(err, KVS_E_INVALID, "%s: expected yes or no, found '%s'", origin, text);
 }
 
+/* The unused characters are 0, so that equal texts have equal bytes. */
+static kvs_status store_string(const kvsi_setting *row, void *config, const char *origin,
+                               const char *text, kvs_err *err)
+{
+    char *string = field(row, config);
+    const size_t length = strlen(text);
+
+    if (length >= KVSI_STRING_SIZE)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d characters, found %zu",
+                         origin, KVSI_STRING_SIZE - 1, length);
+    memset(string, 0, KVSI_STRING_SIZE);
+    memcpy(string, text, length);
+    return KVS_OK;
+}
+
 static kvs_status store_text(const kvsi_setting *row, void *config, const char *origin,
                              const char *text, kvs_err *err)
 {
@@ -434,6 +450,8 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
         return store_choice(row, config, origin, text, err);
     case KVSI_SETTING_ENUM:
         return store_enum(row, config, origin, text, err);
+    case KVSI_SETTING_STRING:
+        return store_string(row, config, origin, text, err);
     case KVSI_SETTING_TEXT:
         break;
     }
@@ -501,6 +519,9 @@ void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, c
     case KVSI_SETTING_CHOICE:
         words = *(const char *const *)value;
         break;
+    case KVSI_SETTING_STRING:
+        words = value;
+        break;
     case KVSI_SETTING_TEXT:
         break;
     }
@@ -550,6 +571,8 @@ static size_t value_size(const kvsi_setting *row)
     case KVSI_SETTING_SIZES:
     case KVSI_SETTING_REALS:
         return sizeof(kvsi_number_list);
+    case KVSI_SETTING_STRING:
+        return KVSI_STRING_SIZE;
     case KVSI_SETTING_TEXT:
     case KVSI_SETTING_CHOICE:
         break;
@@ -647,6 +670,8 @@ int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)
         return *(const char *const *)value == NULL;
     case KVSI_SETTING_OPTIONAL:
         return *(const size_t *)value == SIZE_MAX;
+    case KVSI_SETTING_STRING:
+        return *(const char *)value == '\0';
     case KVSI_SETTING_FLAG:
     case KVSI_SETTING_ENUM:
         break;
@@ -756,6 +781,8 @@ json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config)
                    : json_integer((json_int_t) * (const size_t *)value);
     case KVSI_SETTING_ENUM:
         return json_string(kvsi_name_of(row->names, *(const int *)value));
+    case KVSI_SETTING_STRING:
+        return kvsi_json_path(value);
     case KVSI_SETTING_TEXT:
     case KVSI_SETTING_CHOICE:
         break;
@@ -819,6 +846,7 @@ kvs_status kvsi_setting_from_json(const kvsi_setting *row, void *config, const j
                             &inner, what, err);
     case KVSI_SETTING_UINT64:
     case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_STRING:
     case KVSI_SETTING_CHOICE:
     case KVSI_SETTING_OPTIONAL:
         break;

@@ -31,9 +31,10 @@ typedef enum kvsi_setting_kind {
     KVSI_SETTING_REALS,    /* size_t count, followed by an array of KVSI_LIST_MAX doubles */
     KVSI_SETTING_BITS,     /* uint64_t, written as the list of the bits that are 1: 0,2,5 */
     KVSI_SETTING_OPTIONAL, /* size_t, SIZE_MAX = not set; in files a list of at most one number */
+    KVSI_SETTING_STRING,   /* an array of KVSI_STRING_SIZE characters; "" = not set */
 } kvsi_setting_kind;
 
-enum { KVSI_LIST_MAX = 64 };
+enum { KVSI_LIST_MAX = 64, KVSI_STRING_SIZE = 512 };
 
 typedef struct kvsi_number_list { /* a KVSI_SETTING_REALS has the same layout */
     size_t count;

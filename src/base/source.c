@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/spool.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -18,7 +19,8 @@ enum { BLOCK = 1 << 17 }; /* bytes per read */
 typedef enum compression { PLAIN, ZSTD, GZIP } compression;
 
 struct kvsi_source {
-    const char *path;
+    const char *path; /* as messages name it */
+    int piped;        /* a copy of piped input */
     int fd;
     uint64_t bytes;
     uint64_t size; /* of the file */
@@ -32,12 +34,12 @@ struct kvsi_source {
     int inside;           /* a zstd frame or gzip member is not complete */
 };
 
-static kvs_status open_file(kvsi_source *source, kvs_err *err)
+static kvs_status open_file(kvsi_source *source, const char *path, kvs_err *err)
 {
     struct stat info;
 
     /* With O_NONBLOCK opening a pipe does not wait for a writer, so that it can be refused. */
-    source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (source->fd < 0)
         return kvsi_fail_errno(err, "open", source->path);
     if (fstat(source->fd, &info) != 0)
@@ -48,20 +50,22 @@ static kvs_status open_file(kvsi_source *source, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first bytes of compressed files.  Reading them as text would give a useless tokenizer. */
-static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
+/* Looks at the first bytes: reading a compressed file as text would give a useless tokenizer.  Piped
+ * input has no name, so its compression is that of these bytes. */
+static kvs_status check_compression(kvsi_source *source, kvs_err *err)
 {
     static const struct {
         const char *bytes, *what;
+        compression compression; /* if piped input has it */
     } formats[] = {
-        {"\x28\xb5\x2f\xfd", "a zstd file: expected a name that ends in .zst"},
-        {"\x1f\x8b\x08", "compressed with gzip: expected a name that ends in .gz"},
+        {"\x28\xb5\x2f\xfd", "a zstd file: expected a name that ends in .zst", ZSTD},
+        {"\x1f\x8b\x08", "compressed with gzip: expected a name that ends in .gz", GZIP},
         {"\xfd"
          "7zXZ",
-         "compressed with xz: expected text, plain or as .gz or .zst"},
-        {"BZh", "compressed with bzip2: expected text, plain or as .gz or .zst"},
-        {"PK\x03\x04", "a zip file: expected text, plain or as .gz or .zst"},
-        {"PAR1", "a Parquet file: expected text or JSON lines, plain or as .gz or .zst"},
+         "compressed with xz: expected text, plain or as .gz or .zst", PLAIN},
+        {"BZh", "compressed with bzip2: expected text, plain or as .gz or .zst", PLAIN},
+        {"PK\x03\x04", "a zip file: expected text, plain or as .gz or .zst", PLAIN},
+        {"PAR1", "a Parquet file: expected text or JSON lines, plain or as .gz or .zst", PLAIN},
     };
     char start[8];
     const ssize_t got = pread(source->fd, start, sizeof start, 0);
@@ -71,8 +75,11 @@ static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const size_t length = strlen(formats[i].bytes);
 
-        if ((size_t)got >= length && memcmp(start, formats[i].bytes, length) == 0)
+        if ((size_t)got < length || memcmp(start, formats[i].bytes, length) != 0)
+            continue;
+        if (!source->piped || formats[i].compression == PLAIN)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s' is %s", source->path, formats[i].what);
+        source->compression = formats[i].compression;
     }
     return KVS_OK;
 }
@@ -117,16 +124,17 @@ kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
     *out = NULL;
     if (!source)
         goto no_memory;
-    source->path = path;
+    source->path = kvsi_spool_name(path);
+    source->piped = kvsi_is_spooled(path);
     source->fd = -1;
     TRY_OUT(kvsi_checksum_create(&source->sum, err));
-    TRY_OUT(open_file(source, err));
+    TRY_OUT(open_file(source, path, err));
     source->compression = kvsi_ends_with(path, ".zst")  ? ZSTD
                           : kvsi_ends_with(path, ".gz") ? GZIP
                                                         : PLAIN;
     if (source->compression == PLAIN)
-        TRY_OUT(refuse_compressed(source, err));
-    else if (!open_decompressor(source))
+        TRY_OUT(check_compression(source, err));
+    if (source->compression != PLAIN && !open_decompressor(source))
         goto no_memory;
     *out = source;
     source = NULL;

@@ -143,6 +143,33 @@ int kvsi_ends_with(const char *text, const char *end)
     return size >= tail && strcmp(text + size - tail, end) == 0;
 }
 
+/* ---- patterns ---------------------------------------------------------------------------------- */
+
+/* After a mismatch the last * takes one character more, so the time is at most the product of both
+ * lengths. */
+int kvsi_matches(const char *pattern, size_t pattern_size, const char *text, size_t size)
+{
+    size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
+
+    while (t < size) {
+        if (p < pattern_size && pattern[p] == '*') {
+            star = p++;
+            taken = t;
+        } else if (p < pattern_size && (pattern[p] == '?' || pattern[p] == text[t])) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++taken;
+        } else {
+            return 0;
+        }
+    }
+    while (p < pattern_size && pattern[p] == '*')
+        p++;
+    return p == pattern_size;
+}
+
 /* ---- the nearest name ------------------------------------------------------------------------ */
 
 enum {
@@ -199,6 +226,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
 
 void kvsi_format_duration(char *out, size_t size, double seconds)
 {
+    static const double YEAR = 365.25 * 86400;
     const double whole = floor(seconds + 0.5);
     unsigned long long s;
 
@@ -217,8 +245,10 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
         snprintf(out, size, "%llu min %02llu s", s / 60, s % 60);
     else if (s < 172800)
         snprintf(out, size, "%llu h %02llu min", s / 3600, s / 60 % 60);
-    else
+    else if (s < 730 * 86400ULL)
         snprintf(out, size, "%llu d %02llu h", s / 86400, s / 3600 % 24);
+    else
+        snprintf(out, size, seconds < 100 * YEAR ? "%.3g years" : "%.0f years", seconds / YEAR);
 }
 
 void kvsi_format_count(char *out, size_t size, double count)

@@ -5,8 +5,10 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "base/spool.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { FILES_MAX = 1 << 20, DEPTH_MAX = 32 };
 
@@ -60,10 +62,23 @@ out:
     return st;
 }
 
+static kvs_status add_copy(kvsi_text_files *files, const char *path, kvs_err *err)
+{
+    char copy[KVSI_SPOOL_PATH];
+
+    TRY(kvsi_array_reserve(&files->copies, &files->copy_capacity, files->copy_count + 1,
+                           sizeof *files->copies, err));
+    TRY(kvsi_spool(copy, &files->copies[files->copy_count], path, err));
+    files->copy_count++;
+    return add(files, copy, err);
+}
+
 static kvs_status add_path(kvsi_text_files *files, const char *path, kvs_err *err)
 {
     const size_t before = files->count;
 
+    if (kvsi_spool_is_needed(path))
+        return add_copy(files, path, err);
     if (!kvsi_is_folder(path))
         return add(files, path, err);
     TRY(add_folder(files, path, 1, err));
@@ -92,6 +107,9 @@ void kvsi_text_files_release(kvsi_text_files *files)
 {
     for (size_t i = 0; i < files->count; i++)
         kvsi_free(files->paths[i]);
+    for (size_t i = 0; i < files->copy_count; i++)
+        close(files->copies[i]);
     kvsi_free(files->paths);
+    kvsi_free(files->copies);
     *files = (kvsi_text_files){0};
 }

@@ -442,6 +442,24 @@ static kvs_status parse_list(kvsi_node **out, parser *p)
     return expect_sign(p, "]");
 }
 
+/* Whether the expression, whatever its variables are, is no text. */
+static int is_never_text(const kvsi_node *node)
+{
+    switch (node->kind) {
+    case KVSI_NODE_CONSTANT:
+        return node->value.kind != KVSI_VALUE_TEXT;
+    case KVSI_NODE_LIST:
+    case KVSI_NODE_TUPLE:
+    case KVSI_NODE_DICT:
+    case KVSI_NODE_NOT:
+    case KVSI_NODE_NEGATIVE:
+    case KVSI_NODE_POSITIVE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static kvs_status parse_dict(kvsi_node **out, parser *p)
 {
     kvsi_node *node, *item;
@@ -454,6 +472,10 @@ static kvs_status parse_dict(kvsi_node **out, parser *p)
         if (is_sign(p, "}"))
             break;
         TRY(parse_expression(&item, p));
+        if (is_never_text(item))
+            return kvsi_fail(p->err, KVS_E_UNSUPPORTED,
+                             "line %u: a dict with a key that is no text is not supported",
+                             item->line);
         TRY(append(p, node, item, NULL));
         TRY(expect_sign(p, ":"));
         TRY(parse_expression(&item, p));

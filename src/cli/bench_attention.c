@@ -1,6 +1,7 @@
 /* kvshift bench attention */
 #include "cli/bench.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 
@@ -103,6 +104,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvs_bench_attention found;
     kvs_model_config *shift = NULL;
     kvs_runtime *rt = NULL;
+    kvsi_waiting *waiting;
     kvs_status st;
 
     (void)call;
@@ -112,7 +114,11 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(kvs_model_config_set(shift, "shift", s->shift, err));
     s->bench.shift = shift;
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
-    TRY_OUT(kvs_bench_attention_run(&found, rt, &s->bench, err));
+    waiting = kvsi_waiting_start("measuring attention");
+    st = kvs_bench_attention_run(&found, rt, &s->bench, err);
+    kvsi_waiting_end(waiting);
+    if (st != KVS_OK)
+        goto out;
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else

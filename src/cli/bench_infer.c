@@ -5,6 +5,7 @@
 #include "cli/bench.h"
 #include "cli/configs.h"
 #include "cli/model_input.h"
+#include "cli/progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -270,6 +271,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     subjects made = {0};
     kvs_bench_inference *bench = NULL;
     kvs_bench_infer_result found;
+    kvsi_waiting *waiting = NULL;
     kvs_runtime *rt = NULL;
     kvs_status st;
 
@@ -277,6 +279,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     if (s->prompt == 0 && s->generate == 0)
         return kvsi_fail(err, KVS_E_INVALID, "nothing to measure: --prompt and --gen are both 0");
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    waiting = kvsi_waiting_start("measuring prompts and generation");
     TRY_OUT(make_subjects(&made, s, err));
     TRY_OUT(kvs_bench_inference_create(&bench, rt,
                                        &(kvs_bench_infer_options){
@@ -292,11 +295,14 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     for (size_t i = 0; i <= s->rounds; i++)
         TRY_OUT(kvs_bench_inference_round(bench, err));
     TRY_OUT(kvs_bench_inference_get(&found, bench, err));
+    kvsi_waiting_end(waiting);
+    waiting = NULL;
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else
         print_people(&found, rt, s);
 out:
+    kvsi_waiting_end(waiting);
     kvs_bench_inference_free(bench);
     subjects_release(&made);
     kvs_runtime_free(rt);

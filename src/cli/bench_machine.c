@@ -1,5 +1,6 @@
 /* kvshift bench machine */
 #include "cli/bench.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 
@@ -127,11 +128,16 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     const settings *s = data;
     kvs_bench_machine found;
     kvs_runtime *rt = NULL;
+    kvsi_waiting *waiting;
     kvs_status st;
 
     (void)call;
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
-    TRY_OUT(kvs_bench_machine_run(&found, rt, s->rounds, err));
+    waiting = kvsi_waiting_start("measuring this machine");
+    st = kvs_bench_machine_run(&found, rt, s->rounds, err);
+    kvsi_waiting_end(waiting);
+    if (st != KVS_OK)
+        goto out;
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else

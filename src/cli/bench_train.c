@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/bench.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -296,6 +297,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvs_bench_training *bench = NULL;
     kvs_model_config *config = NULL;
     kvs_runtime *rt = NULL;
+    kvsi_waiting *waiting = NULL;
     size_t steps = 0;
     kvs_status st;
 
@@ -303,16 +305,20 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(check_save(s, err));
     TRY_OUT(choose(&o, &config, &steps, s, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    waiting = s->paced ? NULL : kvsi_waiting_start("measuring training steps");
     TRY_OUT(kvs_bench_training_create(&bench, rt, &o, err));
     if (s->save)
         TRY_OUT(save(bench, s->save, err));
     TRY_OUT(s->paced ? run_paced(bench, &o, err) : run_steps(bench, steps, err));
     TRY_OUT(kvs_bench_training_get(&result, bench, err));
+    kvsi_waiting_end(waiting);
+    waiting = NULL;
     if (s->run.json)
         TRY_OUT(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
     else
         print_people(&result, rt, &o, s);
 out:
+    kvsi_waiting_end(waiting);
     kvs_bench_training_free(bench);
     kvs_model_config_free(config);
     kvs_runtime_free(rt);

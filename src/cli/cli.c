@@ -62,7 +62,7 @@ static kvs_status parse(const kvsi_command *command, void *settings, kvsi_parsed
 }
 
 /* The width of the terminal, within limits that keep the help readable; a fixed one elsewhere. */
-static size_t help_width(void)
+size_t kvsi_help_width(void)
 {
     enum { NARROWEST = 50, USUAL = 90, WIDEST = 100 };
     struct winsize window;
@@ -72,13 +72,15 @@ static size_t help_width(void)
     return window.ws_col < NARROWEST ? NARROWEST : window.ws_col > WIDEST ? WIDEST : window.ws_col;
 }
 
-static kvs_status print_help(const kvsi_command_options *options, const void *settings,
-                             kvsi_help kind, kvs_err *err)
+static kvs_status print_help(const kvsi_command *command, const void *settings, kvsi_help kind,
+                             const char *argument, kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st;
 
-    kvsi_options_help(&text, options, settings, kind, help_width());
+    kvsi_options_help(&text, command->options, settings, kind, kvsi_help_width());
+    if (command->add_help)
+        command->add_help(&text, argument);
     TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
@@ -103,6 +105,15 @@ kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void
 out:
     kvsi_text_release(&text);
     return st;
+}
+
+/* The first word that is no option; NULL = none. */
+static const char *first_argument(int argc, char **argv, int first)
+{
+    for (int i = first; i < argc; i++)
+        if (argv[i][0] != '-')
+            return argv[i];
+    return NULL;
 }
 
 /* Runs a command with the words from argv[first] on. */
@@ -131,7 +142,9 @@ static kvs_status run_words(const kvsi_command *command, kvs_comm *comm, int arg
     if (st != KVS_OK)
         goto out;
     if (parsed.help)
-        st = is_first_rank ? print_help(command->options, settings, parsed.help, err) : KVS_OK;
+        st = is_first_rank ? print_help(command, settings, parsed.help,
+                                        first_argument(argc, argv, first), err)
+                           : KVS_OK;
     else if (parsed.print_config)
         st = is_first_rank ? kvsi_cli_print_config(command->options, settings, &parsed, err)
                            : KVS_OK;

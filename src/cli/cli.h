@@ -30,6 +30,8 @@ typedef struct kvsi_command {
      * kvsi_options_apply. */
     kvs_status (*apply)(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
     kvs_status (*run)(void *settings, const kvsi_call *call, kvs_err *err);
+    /* Adds to the help what is special about the first argument, NULL = none was given. */
+    void (*add_help)(kvsi_text *text, const char *argument);
     int stop_is_failure; /* a command that was stopped by a signal exits with 1 */
     int on_ranks; /* all ranks run it together; rank 0 prints help and errors that all ranks have */
 
@@ -57,6 +59,8 @@ kvs_status kvsi_cli_unknown(const char *kind, const char *name, kvs_err *err);
  * kvsi_options_free_configs, also after a failure. */
 kvs_status kvsi_cli_set_defaults(const kvsi_command *command, void *settings, kvs_err *err);
 
+/* Columns of a help text: the width of the terminal, within limits that keep it readable. */
+size_t kvsi_help_width(void);
 /* Prints the error as one line and returns its exit code. */
 int kvsi_cli_fail(const kvs_err *err);
 /* Prints the settings as a configuration file, or the schema of such files, depending on

@@ -3,15 +3,17 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/model_input.h"
+#include "cli/progress.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct settings {
     kvsi_model_input input;
     kvs_lens_options lens;
-    const char *svg;
+    const char *svg, *text;
     int json;
 } settings;
 
@@ -31,6 +33,13 @@ static const kvsi_setting rows[] = {
      .group = "Scores", .placeholder = "ID", .help = "smallest id to draw"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
      .placeholder = "FILE", .help = "draw the attention patterns of all heads; needs gnuplot"},
+    {.name = "text", .kind = KVSI_SETTING_TEXT, .offset = FIELD(text), .group = "Output",
+     .placeholder = "TEXT",
+     .help = "with --svg: draw the patterns on this text, with its tokens on the axes",
+     .automatic = "a random sequence"},
+    {.name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,
+     .offset = FIELD(input.tokenizer), .group = "Output", .placeholder = "FILE",
+     .help = "tokenizer of --text", .automatic = "in the model's folder, in or beside its file"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
     KVSI_RUN_ROWS(settings),
@@ -40,7 +49,8 @@ static const kvsi_setting rows[] = {
 static const kvsi_command_options options = {
     .command = "kvshift analyze",
     .examples = "  kvshift analyze runs/book\n"
-                "  kvshift analyze runs/book --svg heads.svg\n",
+                "  kvshift analyze runs/book --svg heads.svg\n"
+                "  kvshift analyze runs/book --text \"A B C A B\" --svg text.svg\n",
     .purpose = "Prints the shift coefficients of every KV head and their sums, and measures every "
                "head on a random sequence that is repeated once: the attention to the token after "
                "the earlier copy (induction), to the earlier copy (duplicate), and to the previous "
@@ -71,9 +81,36 @@ static void analysis_release(analysis *a)
     kvsi_loaded_model_release(&a->loaded);
 }
 
+/* Draws the patterns of all heads on the text of --text. */
+static kvs_status draw_text(const analysis *a, const settings *s, kvs_err *err)
+{
+    const kvs_tokenizer *tokenizer = a->loaded.tokenizer;
+    char *labels[KVS_DRAWN_TOKENS_MAX] = {NULL};
+    int32_t *ids = NULL;
+    size_t count = 0, size;
+    kvs_status st;
+
+    if (!s->svg)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--text' needs '--svg'");
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, tokenizer, s->text, strlen(s->text), 0, err));
+    for (size_t i = 0; i < count && i < KVS_DRAWN_TOKENS_MAX; i++)
+        TRY_OUT(kvs_tokenizer_decode(&labels[i], &size, tokenizer, ids + i, 1, err));
+    if (count > KVS_DRAWN_TOKENS_MAX)
+        st = kvsi_fail(err, KVS_E_INVALID, "the text has %zu tokens, expected at most %d", count,
+                       (int)KVS_DRAWN_TOKENS_MAX);
+    else
+        st = kvs_text_patterns_draw(s->svg, a->loaded.model, ids, (const char *const *)labels,
+                                    count, err);
+out:
+    for (size_t i = 0; i < KVS_DRAWN_TOKENS_MAX; i++)
+        kvs_text_free(labels[i]);
+    kvs_ids_free(ids);
+    return st;
+}
+
 static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 {
-    TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
+    TRY(kvsi_model_input_load(&a->loaded, &s->input, s->text != NULL, err));
     TRY(kvs_lens_options_finish(&s->lens, a->loaded.model, err));
     TRY(kvsi_coefficients_read(&a->coefficients, a->loaded.model, err));
     a->has_summary = a->coefficients.shift.has_kinds;
@@ -84,6 +121,8 @@ static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
     if (!a->heads)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu heads", a->count);
     TRY(kvs_lens_read(a->heads, a->loaded.model, &s->lens, err));
+    if (s->text)
+        return draw_text(a, s, err);
     if (s->svg)
         TRY(kvs_patterns_draw(s->svg, a->loaded.model, &s->lens, err));
     return KVS_OK;
@@ -207,10 +246,15 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     settings *s = data;
     analysis a = {0};
+    kvsi_waiting *waiting;
     kvs_status st;
 
     s->input.model = call->parsed->arguments[0];
-    TRY_OUT(analyze(&a, s, err));
+    waiting = kvsi_waiting_start("measuring heads");
+    st = analyze(&a, s, err);
+    kvsi_waiting_end(waiting);
+    if (st != KVS_OK)
+        goto out;
     if (s->json)
         TRY_OUT(print_json(&a, s, err));
     else

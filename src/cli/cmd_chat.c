@@ -338,7 +338,7 @@ static kvs_status converse(chat *c, kvs_err *err)
 
     TRY_OUT(begin(c, err));
     if (c->on_terminal) {
-        kvsi_catch_interrupts();
+        TRY_OUT(kvsi_catch_interrupts(err));
         print_help();
     }
     while (!ends) {

@@ -1,5 +1,6 @@
 /* kvshift data: builds, describes and checks corpora. */
 #include "cli/cli.h"
+#include "cli/default_out.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/train_folder.h"
@@ -37,7 +38,8 @@ static const kvsi_setting build_rows[] = {
      .offset = FIELD(out),
      .group = "Options",
      .placeholder = "DIR",
-     .help = "folder of the corpus, new or empty; required"},
+     .help = "folder of the corpus, new or empty",
+     .automatic = "corpora/NAME; NAME is that of the first FILE"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
@@ -48,6 +50,11 @@ static const kvsi_setting build_rows[] = {
      .offset = FIELD(quiet),
      .group = "Options",
      .help = "no progress on standard error"},
+    {.name = "json",
+     .kind = KVSI_SETTING_FLAG,
+     .offset = FIELD(json),
+     .group = "Options",
+     .help = "print what the corpus contains as one JSON object"},
     {.name = "separator",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(separator),
@@ -100,7 +107,12 @@ static const kvsi_command_options build_options = {
         "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file and "
         "each object of a .json file is a document; any other file is text, with separators "
         "between its documents.  Files may be compressed (.gz, .zst) and larger than memory.  A "
-        "folder stands for the texts in it and in its subfolders.",
+        "folder stands for the texts in it and in its subfolders, and - for standard input, where "
+        "text, JSON and compression are recognized.",
+    .examples = "  kvshift data build book.txt -t book.json\n"
+                "  kvshift data build texts/ more.jsonl.zst -t book.json --out corpora/all\n"
+                "  curl -s https://example.org/book.txt | kvshift data build - -t book.json "
+                "--out corpora/book\n",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
@@ -108,7 +120,6 @@ static const kvsi_command_options build_options = {
     .takes_config = 1,
 };
 
-/* 'check' has only the first row. */
 static const kvsi_setting read_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
@@ -144,9 +155,7 @@ static const kvsi_command_options check_options = {
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables =
-        (const kvsi_option_table[]){
-            {.table = &(const kvsi_settings){.rows = read_rows, .count = 1}}, {0}},
+    .tables = KVSI_OPTIONS(read_rows),
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */
@@ -285,7 +294,10 @@ static kvs_status check(void *data, const kvsi_call *call, kvs_err *err)
 
     TRY_OUT(open_corpus(&corpus, data, path, err));
     TRY_OUT(kvs_corpus_check(corpus, err));
-    print_checked(path, kvs_corpus_get_info(corpus));
+    if (((const data_settings *)data)->json)
+        TRY_OUT(kvsi_cli_print_json(info_to_json(corpus), err));
+    else
+        print_checked(path, kvs_corpus_get_info(corpus));
 out:
     kvs_corpus_close(corpus);
     return st;
@@ -327,9 +339,6 @@ static kvs_status take_options(kvs_corpus_build_options *out, const data_setting
     if (!settings->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--tokenizer' is required: a file, or 'bytes'");
-    if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--out' is required: the folder of the corpus");
     out->field = settings->field;
     out->separator = settings->separator;
     out->valid = settings->valid;
@@ -343,14 +352,22 @@ static kvs_status take_options(kvs_corpus_build_options *out, const data_setting
 
 static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
 {
-    const data_settings *settings = data;
+    data_settings *settings = data;
     const char *const *files = (const char *const *)call->parsed->arguments;
+    char stem[KVSI_STEM], folder[KVSI_DEFAULT_OUT];
     kvsi_progress progress;
     kvs_corpus_build_options how;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
     TRY_OUT(take_options(&how, settings, err));
+    if (!settings->out) {
+        kvsi_stem(stem, files[0]);
+        snprintf(folder, sizeof folder, "corpora/%s", stem);
+        settings->out = folder;
+        if (!settings->quiet)
+            fprintf(stderr, "the corpus is saved in %s\n", folder);
+    }
     how.progress = show_progress;
     how.notice = show_notice;
     how.user = &progress;
@@ -362,7 +379,10 @@ static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
     if (st != KVS_OK)
         return st;
     TRY_OUT(open_corpus(&corpus, settings, settings->out, err));
-    print_info(corpus);
+    if (settings->json)
+        TRY_OUT(kvsi_cli_print_json(info_to_json(corpus), err));
+    else
+        print_info(corpus);
 out:
     kvs_corpus_close(corpus);
     return st;

@@ -16,7 +16,7 @@ typedef struct settings {
     const char *prompt, *file, *ids;
     size_t tokens, samples;
     kvsi_text_list stops;
-    int json, ignore_eos, speed;
+    int json, ignore_eos, speed, echo;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -28,7 +28,7 @@ static const kvsi_setting rows[] = {
      .group = "Input", .placeholder = "TEXT", .may_be_empty = 1,
      .help = "text to continue; empty = start from BOS", .automatic = "standard input"},
     {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
-     .group = "Input", .placeholder = "FILE", .help = "file with the prompt; - = standard input"},
+     .group = "Input", .placeholder = "FILE", .help = "file with the prompt; - is standard input"},
     {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
      .placeholder = "N,...", .help = "token ids to continue; nothing is added to them",
      .automatic = "use the text"},
@@ -36,13 +36,15 @@ static const kvsi_setting rows[] = {
      .group = "Output", .placeholder = "N", .help = "maximum number of new tokens", .low = 1,
      .value = "128"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Output",
-     .placeholder = "K", .help = "number of continuations; sample i has seed N + i",
+     .placeholder = "K", .help = "number of continuations; each has the next seed, from --seed on",
      .low = 1, .value = "1"},
+    {.name = "echo", .kind = KVSI_SETTING_FLAG, .offset = FIELD(echo), .group = "Output",
+     .help = "print the prompt, too, before the new text"},
     {.name = "stop", .kind = KVSI_SETTING_TEXT, .offset = FIELD(stops), .group = "Output",
      .placeholder = "TEXT", .repeats = 1,
-     .help = "stop before this text; may be given several times"},
+     .help = "end before this text; may be given several times"},
     {.name = "ignore-eos", .kind = KVSI_SETTING_FLAG, .offset = FIELD(ignore_eos),
-     .group = "Output", .help = "do not stop at EOS"},
+     .group = "Output", .help = "continue after the end-of-sequence token"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object per sample instead of the text"},
     {.name = "speed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(speed), .group = "Output",
@@ -59,7 +61,8 @@ static const kvsi_command_options options = {
         "  kvshift generate -m model.gguf -p \"Once upon a time\" -n 200 --temp 0.7 --seed 1\n"
         "  kvshift generate -m runs/book -f prompt.txt --samples 4 --json\n",
     .purpose = "Continues a prompt.  The new text is printed as it is generated, in whole "
-               "characters, without the prompt.",
+               "characters, without the prompt.  A line end at the end of a prompt that is read "
+               "from a file or from standard input is not part of it.",
     .notes = "The JSON object has ids (of the new tokens), text, logprobs (natural logarithm, at "
              "temperature 1,\nbefore top-k, top-p and min-p), prompt_tokens, finish (length, eos, "
              "stop or context), sample and\nseed.  Without a tokenizer, --ids prints that object.",
@@ -86,6 +89,14 @@ static kvs_status start_from_bos(int32_t **ids, size_t *count, const kvs_tokeniz
     return KVS_OK;
 }
 
+/* Editors and echo put a line end after the last word. */
+static size_t without_line_end(const char *text, size_t size)
+{
+    if (size == 0 || text[size - 1] != '\n')
+        return size;
+    return size > 1 && text[size - 2] == '\r' ? size - 2 : size - 1;
+}
+
 static kvs_status encode_prompt(int32_t **ids, size_t *count, const settings *s,
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
@@ -97,6 +108,7 @@ static kvs_status encode_prompt(int32_t **ids, size_t *count, const settings *s,
     if (!words) {
         TRY_OUT(kvsi_read_text(&text, &size, s->file, err));
         words = text;
+        size = without_line_end(text, size);
     }
     TRY_OUT(kvs_tokenizer_encode(ids, count, tokenizer, words, size, 0, err));
     if (*count == 0)
@@ -131,7 +143,9 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* as it is generated; otherwise it is collected for JSON */
+    int shows_text;   /* as it is generated; otherwise it is collected for JSON */
+    const char *echo; /* the prompt's text; NULL = not printed */
+    size_t echo_size;
     kvs_session *prompted; /* the prompt was fed to it */
     double prompt_seconds;
 
@@ -166,6 +180,8 @@ static int add_token(void *user, const kvs_generated *token)
     }
     if (token->index == 0 && g->s->samples > 1)
         printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, g->sampling.seed);
+    if (token->index == 0 && g->echo)
+        fwrite(g->echo, 1, g->echo_size, stdout);
     fwrite(token->text, 1, token->text_size, stdout);
     fflush(stdout);
     return 0;
@@ -173,8 +189,18 @@ static int add_token(void *user, const kvs_generated *token)
 
 static kvs_status print_sample(const generation *g, kvs_finish finish, kvs_err *err)
 {
-    json_t *text = g->m->tokenizer ? kvsi_json_text(g->text.data, g->text.length) : json_null();
+    json_t *text;
 
+    if (g->echo) {
+        kvsi_text whole = {0};
+
+        kvsi_text_add_bytes(&whole, g->echo, g->echo_size);
+        kvsi_text_add_bytes(&whole, g->text.data, g->text.length);
+        text = whole.failed ? NULL : kvsi_json_text(whole.data, whole.length);
+        kvsi_text_release(&whole);
+    } else {
+        text = g->m->tokenizer ? kvsi_json_text(g->text.data, g->text.length) : json_null();
+    }
     return kvsi_cli_print_json_line(
         json_pack("{s:o, s:o, s:o, s:I, s:s, s:I, s:I}", "ids", kvsi_json_ids(g->ids, g->count),
                   "text", text, "logprobs", kvsi_json_numbers(g->logprobs, g->count),
@@ -290,6 +316,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvsi_loaded_model loaded = {0};
     generation g = {.s = s, .m = &loaded};
     int32_t *prompt = NULL;
+    char *echo = NULL;
     kvs_status st;
 
     (void)call;
@@ -300,8 +327,13 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(read_prompt(&prompt, &g.prompt_count, s, &loaded, err));
     g.prompt = prompt;
     g.shows_text = !s->json && loaded.tokenizer;
+    if (s->echo && loaded.tokenizer)
+        TRY_OUT(kvs_tokenizer_decode(&echo, &g.echo_size, loaded.tokenizer, prompt, g.prompt_count,
+                                     err));
+    g.echo = echo;
     TRY_OUT(generate(&g, err));
 out:
+    kvs_text_free(echo);
     kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);
     return st;

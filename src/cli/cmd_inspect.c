@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/configs.h"
+#include "cli/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -299,9 +300,14 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const inspect_settings *s = data;
     inspection in = {.info.size = sizeof in.info, .check.size = sizeof in.check};
+    kvsi_waiting *waiting;
     kvs_status st;
 
-    TRY_OUT(inspect(&in, call->parsed->arguments[0], s->check, err));
+    waiting = kvsi_waiting_start("reading the model");
+    st = inspect(&in, call->parsed->arguments[0], s->check, err);
+    kvsi_waiting_end(waiting);
+    if (st != KVS_OK)
+        goto out;
     TRY_OUT(s->json ? print_json(&in, err) : print_people(&in, err));
 out:
     kvsi_coefficients_release(&in.coefficients);

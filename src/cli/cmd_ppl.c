@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/configs.h"
 #include "cli/model_input.h"
+#include "cli/progress.h"
 #include "cli/train_folder.h"
 #include "kvshift/kvshift_files.h"
 #include "kvshift/kvshift_lab.h"
@@ -45,9 +46,11 @@ static const kvsi_setting rows[] = {
      "have the same tokenizer: for example the model before quantization"},
     {.name = "window", .kind = KVSI_SETTING_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "maximum number of tokens before a predicted token",
+     .low = 1,
      .automatic = "the model's context"},
     {.name = "stride", .kind = KVSI_SETTING_SIZE, .offset = FIELD(stride), .group = "Measure",
      .placeholder = "N", .help = "distance between the starts of two windows, in tokens",
+     .low = 1,
      .automatic = "half of --window"},
     {.name = "positions", .kind = KVSI_SETTING_FLAG, .offset = FIELD(positions),
      .group = "Measure", .help = "measure the loss by position instead, in windows that do not "
@@ -72,9 +75,10 @@ static const kvsi_command_options options = {
                "error of the mean.  Every token except the first of a text is predicted once.",
     .notes =
         "Each FILE is one text; each line of a .jsonl file and each object of a .json file is one "
-        "text.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it.\n- is "
-        "standard input, read as plain text.  Per-token values can only be compared "
-        "between models with\nthe same tokenizer, per-byte values between all models.",
+        "text.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it, and - "
+        "for standard\ninput, where text, JSON and compression are recognized.  Per-token values "
+        "can only be compared between models with\nthe same tokenizer, per-byte values between all "
+        "models.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
     .tables = KVSI_OPTIONS(rows),
@@ -223,20 +227,6 @@ out:
     return st;
 }
 
-static kvs_status add_input(texts *t, const kvs_tokenizer *tokenizer, kvsi_checksum_stream *sum,
-                            kvs_err *err)
-{
-    char *text = NULL;
-    size_t size;
-    kvs_status st;
-
-    TRY_OUT(kvsi_read_text(&text, &size, "-", err));
-    st = add_text(t, tokenizer, text, size, sum, err);
-out:
-    kvsi_free(text);
-    return st;
-}
-
 static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
                            const char *field, kvsi_checksum_stream *sum, kvs_err *err)
 {
@@ -265,7 +255,7 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
         text.length = 0;
     }
     if (!t->learned && is_source(t->sources, kvs_documents_checksum(documents)))
-        t->learned = path;
+        t->learned = strncmp(path, "/proc/", 6) == 0 ? "piped input" : path;
 out:
     kvsi_text_release(&text);
     kvs_documents_close(documents);
@@ -281,12 +271,8 @@ static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer,
     TRY_OUT(kvsi_text_files_list(&t->files, (const char *const *)parsed->arguments,
                                  parsed->argument_count, err));
     TRY_OUT(kvsi_checksum_create(&sum, err));
-    for (size_t i = 0; i < t->files.count; i++) {
-        if (strcmp(t->files.paths[i], "-") == 0)
-            TRY_OUT(add_input(t, tokenizer, sum, err));
-        else
-            TRY_OUT(add_file(t, tokenizer, t->files.paths[i], field, sum, err));
-    }
+    for (size_t i = 0; i < t->files.count; i++)
+        TRY_OUT(add_file(t, tokenizer, t->files.paths[i], field, sum, err));
     t->checksum = kvsi_checksum_value(sum);
 out:
     kvsi_checksum_free(sum);
@@ -590,8 +576,15 @@ out:
 
 static int show_progress(void *user, size_t done, size_t all)
 {
-    (void)user;
-    fprintf(stderr, "\r%zu of %zu tokens%s", done, all, done == all ? "\n" : "");
+    kvsi_progress *progress = user;
+    char left[32], line[128];
+    double elapsed;
+
+    if (!kvsi_progress_is_due(progress, &elapsed) || done == 0)
+        return 0;
+    kvsi_format_duration(left, sizeof left, elapsed / (double)done * (double)(all - done));
+    snprintf(line, sizeof line, "%zu of %zu tokens, %s left", done, all, left);
+    kvsi_progress_show(progress, line);
     return 0;
 }
 
@@ -605,6 +598,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                      .threads = (int)s->input.threads,
                                      .cpu_level = s->input.cpu_level,
                                      .exact = s->input.exact};
+    kvsi_progress progress;
     kvs_runtime *reference_rt = NULL;
     kvs_model *reference = NULL;
     texts t = {0};
@@ -632,12 +626,14 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .texts = t.texts,
                                  .reference = reference,
                                  .cache = s->input.kv_cache};
-    if (!s->quiet && isatty(STDERR_FILENO))
-        o.progress = show_progress;
-    if (s->positions)
-        TRY_OUT(measure_positions(s, m->model, reference, &t, o, err));
-    else
-        TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    kvsi_progress_start(&progress, s->quiet || !isatty(STDERR_FILENO));
+    o.progress = show_progress;
+    o.user = &progress;
+    st = s->positions ? measure_positions(s, m->model, reference, &t, o, err)
+                      : kvs_perplexity(&result, m->model, t.ids, t.count, &o, err);
+    kvsi_progress_end(&progress);
+    if (st != KVS_OK)
+        goto out;
     if (t.learned)
         fprintf(
             stderr,

@@ -244,15 +244,22 @@ static kvs_status request_of_json(request *out, const kvs_tokenizer *tokenizer,
                             strlen(continuation), err);
 }
 
+static const char *name_of(const scorer *c)
+{
+    const char *path = c->s->file;
+
+    return path && strcmp(path, "-") != 0 ? path : "standard input";
+}
+
 static kvs_status score_line(const scorer *c, const char *line, size_t size, size_t number,
                              kvs_err *err)
 {
     json_t *object = NULL;
     request r = {0};
-    char what[48];
+    char what[256];
     kvs_status st;
 
-    snprintf(what, sizeof what, "line %zu", number);
+    snprintf(what, sizeof what, "%.200s line %zu", name_of(c), number);
     TRY_OUT(kvsi_json_parse(&object, line, size, what, err));
     TRY_OUT(request_of_json(&r, c->m->tokenizer, object, what, err));
     TRY_OUT(score(c, &r, err));
@@ -262,20 +269,22 @@ out:
     return st;
 }
 
-/* Adds the line number to the message, unless it is there. */
-static kvs_status name_line(size_t number, kvs_status st, kvs_err *err)
+/* Adds the file and the line to the message, unless they are there. */
+static kvs_status name_line(const scorer *c, size_t number, kvs_status st, kvs_err *err)
 {
     const kvs_err cause = *err;
+    char where[256];
 
-    if (strncmp(cause.message, "'line ", 6) == 0)
+    snprintf(where, sizeof where, "'%.200s line %zu'", name_of(c), number);
+    if (strncmp(cause.message, where, strlen(where)) == 0)
         return st;
-    return kvsi_fail(err, st, "line %zu: %.400s", number, cause.message);
+    return kvsi_fail(err, st, "%s: %.300s", where, cause.message);
 }
 
 static kvs_status score_lines(const scorer *c, FILE *file, kvs_err *err)
 {
     const int shows = !c->s->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
-    const char *name = c->s->file ? c->s->file : "standard input";
+    const char *name = name_of(c);
     kvsi_text line = {0};
     size_t number = 0;
     int found = 1;
@@ -294,7 +303,7 @@ static kvs_status score_lines(const scorer *c, FILE *file, kvs_err *err)
     if (shows && number > 0)
         fputc('\n', stderr);
     if (st != KVS_OK)
-        st = name_line(number, st, err);
+        st = name_line(c, number, st, err);
     kvsi_text_release(&line);
     return st;
 }

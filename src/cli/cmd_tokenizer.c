@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/default_out.h"
 #include "kvshift/kvshift_files.h"
 
 #include <errno.h>
@@ -71,12 +72,14 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, out),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "the tokenizer.json to write; required"},
+     .help = "the file to write, in the format of tokenizer.json",
+     .automatic = "NAME.tokenizer.json; NAME is that of the first FILE"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
      .group = "Options",
      .help = "replace an existing file"},
+    JSON_OPTION,
     {.name = "special",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, special),
@@ -134,9 +137,11 @@ static const kvsi_command_options train_options = COMMAND(
         "writes it as a tokenizer.json.  Each line of a .jsonl file and each object of a "
         ".json file is a document; any other file is text, with separators between its "
         "documents.  Files may be compressed (.gz, .zst).  A folder stands for the texts in it "
-        "and in its subfolders.  Among equally frequent pairs the one with the greater bytes is "
-        "merged "
-        "first.",
+        "and in its subfolders, and - for standard input, where text, JSON and compression are "
+        "recognized.  Among equally frequent pairs the one with the greater bytes is merged first.",
+    .examples = "  kvshift tokenizer train book.txt --vocab 1024 --out book.json\n"
+                "  kvshift tokenizer train texts/ --vocab 32000 --special '<|endoftext|>' "
+                "--out texts.json\n",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -321,7 +326,7 @@ static int show_progress(void *user, size_t done, size_t wanted)
 
 static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
 {
-    const tokenizer_settings *settings = data;
+    tokenizer_settings *settings = data;
     const kvsi_parsed_options *parsed = call->parsed;
     const int watched = isatty(STDERR_FILENO);
     const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training),
@@ -332,11 +337,15 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
                                              .separator = settings->separator,
                                              .threads = (int)settings->threads,
                                              .progress = watched ? show_progress : NULL};
+    char stem[KVSI_STEM], file[KVSI_DEFAULT_OUT];
     kvs_tokenizer *t = NULL;
     kvs_status st;
 
-    if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is required: the file to write");
+    if (!settings->out) {
+        kvsi_stem(stem, parsed->arguments[0]);
+        snprintf(file, sizeof file, "%s.tokenizer.json", stem);
+        settings->out = file;
+    }
     if (!settings->overwrite && kvsi_file_exists(settings->out))
         return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
@@ -350,7 +359,12 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
     if (kvs_tokenizer_vocab(t) < settings->vocab)
         fprintf(stderr, "kvshift: no pairs left to merge: %zu tokens instead of %zu\n",
                 kvs_tokenizer_vocab(t), settings->vocab);
-    printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
+    if (settings->json)
+        st = kvsi_cli_print_json(json_pack("{s:o, s:I}", "out", kvsi_json_path(settings->out),
+                                           "vocab", (json_int_t)kvs_tokenizer_vocab(t)),
+                                 err);
+    else
+        printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
 out:
     kvs_tokenizer_free(t);
     return st;

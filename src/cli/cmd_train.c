@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +66,27 @@ static void announce_task(const kvsi_train_setup *w, const kvsi_train_options *s
                 kvsi_task_count(task, "pool"));
 }
 
-static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uint64_t first_step)
+/* Memory, work and time, for runs of more than about a second. */
+static void announce_plan(const kvs_plan *plan, const kvsi_train_setup *w,
+                          const kvsi_train_options *s, uint64_t first_step)
+{
+    static const double SHORT = 1e11;
+    const uint64_t steps = kvsi_train_count(s->train, "steps") - first_step + 1;
+    const double flops = kvsi_train_flops(plan, (double)steps);
+    char memory[32], work[32], time[32];
+
+    if (flops < SHORT)
+        return;
+    kvsi_format_count(memory, sizeof memory, (double)plan->total_bytes);
+    kvsi_format_count(work, sizeof work, flops);
+    kvsi_format_duration(time, sizeof time, kvsi_train_seconds(plan, w, s, (double)steps));
+    fprintf(stderr,
+            "plan: %sB of memory, %sFLOP in %" PRIu64 " steps, about %s on an idle machine\n",
+            memory, work, steps, time);
+}
+
+static void announce(const kvs_plan *plan, const kvsi_train_setup *w, const kvsi_train_options *s,
+                     uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
     const size_t ranks = kvs_comm_size(w->comm);
@@ -87,8 +106,11 @@ static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uin
         fprintf(stderr, "; %zu ranks, %" PRIu64 " sequences per step each", ranks, batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
+    announce_plan(plan, w, s, first_step);
     if (!s->out)
-        fprintf(stderr, "nothing is saved: no --out\n");
+        fprintf(stderr, "nothing is saved: --out none\n");
+    else if (*s->default_out)
+        fprintf(stderr, "the run is saved in %s\n", s->out);
 }
 
 /* The state of the callbacks. */
@@ -102,6 +124,7 @@ typedef struct callbacks {
     double started; /* clock seconds */
     int announced, time_is_up;
     kvsi_train_profile profile;
+    kvs_plan plan;
 } callbacks;
 
 static int is_time_up(const callbacks *c)
@@ -124,7 +147,7 @@ static int on_step(void *user, const kvs_step_record *record)
     int request;
 
     if (!c->announced && !is_silent(c))
-        announce(c->w, c->s, record->step);
+        announce(&c->plan, c->w, c->s, record->step);
     c->announced = 1;
     kvsi_train_progress_step(&c->progress, record);
     kvsi_train_profile_add(&c->profile, record);
@@ -148,8 +171,8 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
 }
 
 /* A failed evaluation is reported; training continues. */
-static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
-                         kvs_benchmark_scores *out)
+static int on_benchmark(void *user, const kvs_model *model, uint64_t step,
+                        kvs_benchmark_scores *out)
 {
     callbacks *c = user;
     kvs_err err;
@@ -159,6 +182,7 @@ static void on_benchmark(void *user, const kvs_model *model, uint64_t step,
         fprintf(stderr, "kvshift: no benchmarks of step %" PRIu64 ": %s\n", step, err.message);
     else if (!c->s->quiet)
         kvsi_train_benchmarks_print(step, out);
+    return kvsi_stop_signal() ? KVS_PROGRESS_STOP : 0;
 }
 
 static void on_notice(void *user, const char *line)
@@ -181,8 +205,8 @@ static void report_stop(const callbacks *c, const kvs_train_result *result)
     const char *saved = c->s->out ? "; --resume continues from there" : "";
 
     if (kvsi_stop_signal())
-        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                kvsi_stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n", kvsi_stop_signal_name(),
+                result->steps, saved);
     else if (c->time_is_up)
         fprintf(stderr, "stopped after %g minutes (--max-time), after step %" PRIu64 "%s\n",
                 c->s->max_time, result->steps, saved);
@@ -205,7 +229,6 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
                    .started = kvsi_clock_seconds()};
     kvs_train_result result = {.size = sizeof result};
     kvs_train_options options;
-    kvs_plan plan;
     kvs_status st;
 
     kvs_train_options_init(&options, sizeof options);
@@ -220,13 +243,13 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
     options.benchmark = on_benchmark;
     options.notice = on_notice;
     options.user = &c;
-    st = kvs_train_plan(&plan, w->rt, s->model, w->data, s->train, err);
+    st = kvs_train_plan(&c.plan, w->rt, s->model, w->data, s->train, err);
     if (st == KVS_OK)
         st = kvsi_train_samples_init(&c.samples, w, s, err);
     if (st == KVS_OK)
         st = kvsi_train_benchmarks_init(&c.benchmarks, w, s, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
-    c.profile.planned = (double)plan.total_bytes;
+    c.profile.planned = (double)c.plan.total_bytes;
     kvsi_catch_stop();
     kvsi_catch_save();
     if (w->records.split[KVS_SPLIT_TRAIN].records > 0 && !is_silent(&c))
@@ -256,6 +279,12 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 
     kvs_comm_set_timeout(call->comm, 60 * s->rank_timeout);
     TRY_OUT(kvsi_options_copy(&kvsi_train_command, &before, s, sizeof before, err));
+    if (s->out && strcmp(s->out, "none") == 0) {
+        s->out = NULL;
+    } else if (!s->out && !s->resume && !s->dry_run && s->show == 0) {
+        kvsi_default_run(s->default_out, s->data ? s->data : s->task);
+        s->out = s->default_out;
+    }
     TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(call->comm, kvsi_train_print_plan(&w, s, err), err);

@@ -20,6 +20,17 @@ static const kvsi_setting rows[] = {
 static const kvsi_command_options options = {
     .command = "kvshift version",
     .purpose = "Prints what this build is and what it can use on this machine.",
+    .notes = "The lines:\n"
+             "  commit: the commit of the source that was built\n"
+             "  compiler: the C compiler and its version\n"
+             "  BLAS: the library for matrix products, which is kvshift's own\n"
+             "  OpenMP: the version of the standard for threads, as year and month\n"
+             "  threads: the number that a command uses without --threads\n"
+             "  CPU level: the instructions that are used without --cpu-level\n"
+             "  levels: all levels of this build, and what the processor lacks for them\n"
+             "  gnuplot: whether figures can be drawn (report --html, --svg)\n"
+             "  MPI: whether 'mpirun kvshift train' can use several processes or machines\n"
+             "  HTTP: whether the build has the server (kvshift serve)",
     .tables = KVSI_OPTIONS(rows),
 };
 
@@ -112,7 +123,7 @@ out:
 
 const kvsi_command kvsi_cmd_version = {
     .name = "version",
-    .summary = "print what this build is and what it can use",
+    .summary = "print what this build is and what it can use here",
     .options = &options,
     .settings_size = sizeof(version_settings),
     .run = run,

@@ -23,7 +23,8 @@ static const kvsi_command_options options = {
     .purpose =
         "Prints the models that --model knows by name, with the settings that train them and "
         "the memory for weights, gradients and the optimizer.  A rank also needs memory for "
-        "its pass: 'kvshift train --model NAME --dry-run' prints it.",
+        "its pass: 'kvshift train --model NAME --dry-run' prints it.  The time is that of all "
+        "steps on this machine, estimated from the speed of its matrix products.",
     .examples = "  kvshift config presets\n"
                 "  kvshift train --data corpora/book --model desk-1m --out runs/book\n",
     .tables = KVSI_OPTIONS(rows),
@@ -55,13 +56,15 @@ typedef struct preset {
     const char *name;
     double model[MODEL_COLUMNS], train[TRAIN_COLUMNS];
     double lr, tokens; /* tokens: of all steps */
+    double seconds;    /* estimated, on this machine when idle */
     kvs_model_sizes sizes;
 } preset;
 
-static kvs_status read_preset(preset *out, const char *name, kvs_err *err)
+static kvs_status read_preset(preset *out, const char *name, const kvs_runtime *rt, kvs_err *err)
 {
     kvs_model_config *model = NULL;
     kvs_train_config *train = NULL;
+    kvs_plan plan;
     kvs_status st;
 
     out->name = name;
@@ -69,6 +72,7 @@ static kvs_status read_preset(preset *out, const char *name, kvs_err *err)
     TRY_OUT(kvs_train_config_create(&train, name, err));
     TRY_OUT(kvs_model_config_finish(model, err));
     TRY_OUT(kvs_model_config_sizes(&out->sizes, model, err));
+    TRY_OUT(kvs_train_plan(&plan, rt, model, NULL, train, err));
     for (size_t i = 0; i < MODEL_COLUMNS; i++)
         out->model[i] = kvs_model_config_number(model, model_columns[i].name);
     for (size_t i = 0; i < TRAIN_COLUMNS; i++)
@@ -76,6 +80,8 @@ static kvs_status read_preset(preset *out, const char *name, kvs_err *err)
     out->lr = kvs_train_config_number(train, "lr");
     out->tokens = kvs_model_config_number(model, "context") *
                   kvs_train_config_number(train, "batch") * kvs_train_config_number(train, "steps");
+    out->seconds = kvs_train_seconds(&plan, model, train, kvs_train_config_number(train, "steps"),
+                                     kvs_train_peak(rt, train));
 out:
     kvs_model_config_free(model);
     kvs_train_config_free(train);
@@ -89,13 +95,14 @@ static void print_titles(void)
         printf(" %*s", model_columns[i].width, model_columns[i].title);
     for (size_t i = 0; i < TRAIN_COLUMNS; i++)
         printf(" %*s", train_columns[i].width, train_columns[i].title);
-    printf(" %7s %7s %7s\n", "tokens", "lr", "memory");
+    printf(" %7s %7s %7s  %s\n", "tokens", "lr", "memory", "time here");
 }
 
 static void print_preset(const preset *p)
 {
-    char parameters[NUMBER_SIZE], tokens[NUMBER_SIZE], bytes[NUMBER_SIZE];
+    char parameters[NUMBER_SIZE], tokens[NUMBER_SIZE], bytes[NUMBER_SIZE], time[NUMBER_SIZE];
 
+    kvsi_format_duration(time, sizeof time, p->seconds);
     kvsi_format_count(parameters, sizeof parameters, (double)p->sizes.parameters);
     kvsi_format_count(tokens, sizeof tokens, p->tokens);
     kvsi_format_count(bytes, sizeof bytes, (double)p->sizes.training_bytes);
@@ -104,14 +111,15 @@ static void print_preset(const preset *p)
         printf(" %*.0f", model_columns[i].width, p->model[i]);
     for (size_t i = 0; i < TRAIN_COLUMNS; i++)
         printf(" %*.0f", train_columns[i].width, p->train[i]);
-    printf(" %7s %7g %6sB\n", tokens, p->lr, bytes);
+    printf(" %7s %7g %6sB  %s\n", tokens, p->lr, bytes, time);
 }
 
 static json_t *preset_json(const preset *p)
 {
-    json_t *object = json_pack("{s:s, s:I, s:I, s:f, s:I}", "name", p->name, "parameters",
-                               (json_int_t)p->sizes.parameters, "tokens", (json_int_t)p->tokens,
-                               "lr", p->lr, "training_bytes", (json_int_t)p->sizes.training_bytes);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:f, s:I, s:f}", "name", p->name, "parameters",
+                  (json_int_t)p->sizes.parameters, "tokens", (json_int_t)p->tokens, "lr", p->lr,
+                  "training_bytes", (json_int_t)p->sizes.training_bytes, "seconds", p->seconds);
 
     for (size_t i = 0; i < MODEL_COLUMNS; i++)
         json_object_set_new(object, model_columns[i].key, json_integer((json_int_t)p->model[i]));
@@ -123,25 +131,32 @@ static json_t *preset_json(const preset *p)
 static kvs_status print_presets(void *settings, const kvsi_call *call, kvs_err *err)
 {
     const presets_settings *s = settings;
-    json_t *list = s->json ? json_array() : NULL;
+    json_t *list = NULL;
+    kvs_runtime *rt = NULL;
     const char *name;
     kvs_status st;
 
     (void)call;
+    TRY_OUT(kvs_runtime_create(&rt, NULL, err));
+    list = s->json ? json_array() : NULL;
     if (!s->json)
         print_titles();
     for (size_t i = 0; (name = kvs_preset_name(i)) != NULL; i++) {
         preset p;
 
-        TRY_OUT(read_preset(&p, name, err));
+        TRY_OUT(read_preset(&p, name, rt, err));
         if (s->json)
             json_array_append_new(list, preset_json(&p));
         else
             print_preset(&p);
     }
-    return s->json ? kvsi_cli_print_json(json_pack("{s:o}", "presets", list), err) : KVS_OK;
+    if (s->json) {
+        st = kvsi_cli_print_json(json_pack("{s:o}", "presets", list), err);
+        list = NULL;
+    }
 out:
     json_decref(list);
+    kvs_runtime_free(rt);
     return st;
 }
 

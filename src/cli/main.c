@@ -1,10 +1,14 @@
 /* The program: finds the command and runs it. */
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/signals.h"
 
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -13,8 +17,8 @@ static void print_overview(FILE *stream)
 {
     fputs("usage: kvshift COMMAND [OPTION]...\n"
           "\n"
-          "Language models with KV shifting attention: each key and value is mixed with the ones\n"
-          "of the tokens before it, by a few learned numbers per head.\n"
+          "Language models with KV shifting attention: each key and each value is mixed with that\n"
+          "of the previous token, by a few learned coefficients per head.\n"
           "\n"
           "Commands:\n",
           stream);
@@ -22,10 +26,10 @@ static void print_overview(FILE *stream)
         fprintf(stream, "  %-10s%s\n", (*c)->name, (*c)->summary);
     fputs("\n"
           "'kvshift COMMAND --help' shows examples and the usual options of a command, and\n"
-          "'kvshift COMMAND --help all' all of them.  Every option can also be set by an\n"
-          "environment variable: KVSHIFT_THREADS for --threads.  Some commands also read them\n"
-          "from a file: --config FILE.\n"
-          "Exit codes: 0 done, 1 failed, 2 misuse.\n",
+          "'kvshift COMMAND --help all' shows all options.  An environment variable can set an\n"
+          "option, such as KVSHIFT_THREADS for --threads.  Some commands also read options from a\n"
+          "file, --config FILE.\n"
+          "Exit codes: 0 success, 1 failure, 2 wrong usage.\n",
           stream);
 }
 
@@ -89,13 +93,29 @@ static int dispatch(int argc, char **argv)
     return kvsi_cli_fail(&err);
 }
 
+/* Whether this program is executed by the processor itself.  valgrind and qemu-user make
+ * /proc/self/exe look like a link to the program they run, but the kernel's link leads to valgrind
+ * or qemu. */
+static int runs_natively(void)
+{
+    char path[PATH_MAX];
+    struct stat program, running;
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (length <= 0)
+        return 0;
+    path[length] = '\0';
+    return stat(path, &program) == 0 && stat("/proc/self/exe", &running) == 0 &&
+           program.st_dev == running.st_dev && program.st_ino == running.st_ino;
+}
+
 /* GNU OpenMP lets a waiting thread spin for milliseconds by default.  If other programs use the
  * cores too, a run then takes up to ten times as long; a short spin is as fast on an idle machine.
  * The library reads GOMP_SPINCOUNT when it is loaded, before main() runs, so the program sets the
- * variable and executes itself again.  If execv() fails, the program continues without it. */
+ * variable and executes itself again.  If it cannot, it continues without the variable. */
 static void limit_spinning(char **argv)
 {
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || !runs_natively())
         return;
     if (setenv("GOMP_SPINCOUNT", "1000", 0) == 0)
         execv("/proc/self/exe", argv);
@@ -106,12 +126,15 @@ int main(int argc, char **argv)
     int code;
 
     limit_spinning(argv);
+    kvsi_catch_lost_pages();
     code = dispatch(argc, argv);
     if (code == KVSI_EXIT_DONE && kvsi_nomem_is_set()) {
         fputs("kvshift: out of memory; the result may be incomplete\n", stderr);
         code = KVSI_EXIT_FAILED;
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (kvsi_stop_signal() == SIGPIPE) /* as a program that does not catch the signal */
+            return 128 + SIGPIPE;
         fputs("kvshift: cannot write standard output\n", stderr);
         return code == KVSI_EXIT_DONE ? KVSI_EXIT_FAILED : code;
     }

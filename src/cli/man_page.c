@@ -70,7 +70,7 @@ void kvsi_man_overview(kvsi_text *text, const kvsi_command *const *commands)
     add_commands(text, "", commands);
     kvsi_text_add(text, ".SH ENVIRONMENT\nEvery option can also be set by a variable: "
                         "KVSHIFT_THREADS for \\-\\-threads.\n"
-                        ".SH EXIT STATUS\n0 done, 1 failed, 2 misuse.\n");
+                        ".SH EXIT STATUS\n0 success, 1 failure, 2 wrong usage.\n");
 }
 
 void kvsi_man_verbs(kvsi_text *text, const kvsi_command *command)

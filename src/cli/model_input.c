@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
                                 kvs_err *err)
@@ -133,7 +134,11 @@ static kvs_status read_stdin(char **out, size_t *size, kvs_err *err)
     char chunk[1 << 14];
     size_t got;
 
-    while ((got = fread(chunk, 1, sizeof chunk, stdin)) > 0 && text.length < KVSI_TEXT_LIMIT)
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+        fprintf(stderr, "reading from the terminal; Ctrl-D at the start of a line ends the text\n");
+    /* A short read is the end: the end of a terminal's input would have to be typed again. */
+    while (!feof(stdin) && (got = fread(chunk, 1, sizeof chunk, stdin)) > 0 &&
+           text.length < KVSI_TEXT_LIMIT)
         kvsi_text_add_bytes(&text, chunk, got);
     kvsi_text_add(&text, ""); /* NUL-terminated even if empty */
     if (ferror(stdin) || kvsi_text_check(&text, err) != KVS_OK) {

@@ -21,10 +21,10 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
 #define KVSI_MODEL_ROWS(settings)                                                                  \
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT,                                    \
      .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "MODEL",          \
-     .help = "a folder with config.json and safetensors, or a file: GGUF, llama2.c; required"},    \
+     .help = "folder with config.json and safetensors, or a GGUF or llama2.c file; required"},     \
     {.name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                                \
      .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
-     .help = "tokenizer: tokenizer.json, .model, .bin or GGUF",                                  \
+     .help = "tokenizer: a tokenizer.json, .model, .bin or GGUF file",                           \
      .automatic = "in the model's folder, in or beside its file"}
 #define KVSI_SPEED_ROWS(settings)                                                                  \
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, input.threads),    \
@@ -36,17 +36,18 @@ extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have 
      .automatic = "auto"},                                                                         \
     {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = offsetof(settings, input.kv_cache),  \
      .group = "Run", .placeholder = "TYPE",                                                        \
-     .help = "type of the KV cache: f16 takes half the memory, q8_0 a quarter", .value = "f32",    \
+     .help = "type of the KV cache; f16 takes half the memory of f32, q8_0 a quarter",             \
+     .value = "f32",                                                                               \
      .names = kvsi_kv_cache_names},                                                                \
     {.name = "precision", .kind = KVSI_SETTING_CHOICE,                                             \
      .offset = offsetof(settings, input.precision),                                                \
      .group = "Run", .placeholder = "NAME", .choice_at = kvsi_precision_choice, .value = "f32",    \
-     .help = "precision of products of matrices; quantized weights have integer products"}
+     .help = "precision of matrix products; those of quantized weights are of integers"}
 #define KVSI_RUN_ROWS(settings)                                                                    \
     KVSI_SPEED_ROWS(settings),                                                                     \
     {.name = "exact", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, input.exact),        \
      .group = "Run",                                                                               \
-     .help = "a sequence has the same bits alone, in a batch and in any division into passes"}
+     .help = "compute the same bits for a sequence alone, in a batch, and in parts of any size"}
 /* clang-format on */
 
 typedef struct kvsi_loaded_model {

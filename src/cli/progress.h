@@ -22,6 +22,14 @@ void kvsi_progress_clear(kvsi_progress *progress);
 /* Ends the line that is being rewritten. */
 void kvsi_progress_end(kvsi_progress *progress);
 
+/* ---- work whose end cannot be foreseen ---- */
+
+/* On a terminal, shows what is being done and for how long, once per second, from another thread:
+ * the work itself reports nothing.  Elsewhere nothing is shown. */
+typedef struct kvsi_waiting kvsi_waiting;
+kvsi_waiting *kvsi_waiting_start(const char *what); /* borrowed; NULL = nothing is shown */
+void kvsi_waiting_end(kvsi_waiting *waiting);       /* NULL does nothing */
+
 /* ---- training -------------------------------------------------------------------------------- */
 
 enum { KVSI_PROGRESS_STEPS = 20 }; /* the accuracy shown is the mean over these */
@@ -37,7 +45,7 @@ typedef struct kvsi_train_progress {
 
 void kvsi_train_progress_start(kvsi_train_progress *p, uint64_t steps, double epochs_per_step,
                                int quiet);
-/* Elsewhere than on a terminal about twenty lines are printed over the whole run. */
+/* About twenty lines are printed over the whole run; on a terminal a last line is rewritten. */
 void kvsi_train_progress_step(kvsi_train_progress *p, const kvs_step_record *record);
 
 #endif

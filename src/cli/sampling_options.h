@@ -15,21 +15,22 @@
      .automatic = "all"},                                                                          \
     {.name = "top-p", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, sampling.top_p),     \
      .group = "Sampling", .placeholder = "X",                                                      \
-     .help = "then from the most likely tokens whose probabilities sum to X", .high = 1},          \
+     .help = "of these, the most likely ones whose probabilities add up to X", .high = 1},         \
     {.name = "min-p", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, sampling.min_p),     \
      .group = "Sampling", .placeholder = "X",                                                      \
-     .help = "then from tokens at least X times as likely as the most likely one", .high = 1},     \
+     .help = "of these, the ones at least X times as likely as the most likely", .high = 1},       \
     {.name = "repeat-penalty", .kind = KVSI_SETTING_REAL,                                          \
      .offset = offsetof(settings, sampling.repeat_penalty),                                        \
      .group = "Sampling", .placeholder = "X",                                                      \
-     .help = "divide positive logits of earlier tokens by X, multiply negative ones"},             \
+     .help = "make earlier tokens less likely: divide their positive logits by X, multiply "       \
+             "negative ones"},                                                                     \
     {.name = "repeat-last", .kind = KVSI_SETTING_SIZE,                                             \
      .offset = offsetof(settings, sampling.repeat_last),                                           \
      .group = "Sampling", .placeholder = "N",                                                      \
-     .help = "earlier tokens are the last N, including the prompt; 0 = all"},                      \
+     .help = "number of earlier tokens that --repeat-penalty applies to; 0 = all"},                \
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = offsetof(settings, sampling.seed),     \
-     .group = "Sampling", .placeholder = "N", .help = "the same seed gives the same text",         \
-     .high = 999999999999999}
+     .group = "Sampling", .placeholder = "N", .help = "seed of random choices; the same seed "      \
+     "gives the same text", .high = 999999999999999}
 /* clang-format on */
 
 #endif

@@ -34,18 +34,18 @@ static const char START[] = "Start from", MODEL[] = KVSI_MODEL_GROUP, TASK[] = "
 /* clang-format off */
 static const kvsi_setting start_rows[] = {
     {TEXT("model", preset, START, "NAME",
-          "a config.json, or a preset, which the options below override"),
+          "a preset, or the path of a config.json; the options below change its values"),
      .examples = kvs_preset_name, .automatic = "none"},
 };
 
 static const kvsi_setting dropout_row[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
 static const kvsi_setting task_rows[] = {
-    {ROW("task", KVSI_SETTING_CHOICE, task, TASK, "NAME", "what is learned"),
+    {ROW("task", KVSI_SETTING_CHOICE, task, TASK, "NAME", "synthetic task to learn"),
      .choice_at = kvs_task_name, .value = "induction"},
     {TEXT("data", data, TASK, "PATH",
-          "learn text instead: a corpus of 'kvshift data build'; conversations or documents as "
-          ".jsonl or text; or a .bin of llm.c or nanoGPT, with --vocab"),
+          "text to learn instead of a task: a corpus of 'kvshift data build', a .jsonl or text file "
+          "of conversations or documents, or a .bin of llm.c or nanoGPT with --vocab"),
      .automatic = "none"},
     {TEXT("valid-data", valid_data, TASK, "FILE",
           "a second file of the same kind that is for validation"),
@@ -61,7 +61,7 @@ static const kvsi_setting task_rows[] = {
     {SIZE("sequence-tokens", sequence_tokens, TASK,
           "longest sequence of --data, in tokens, at most the context"),
      .automatic = "the context"},
-    {REAL("epochs", epochs, TRAINING, "passes over --data, instead of --steps"), .high = 1e9,
+    {REAL("epochs", epochs, TRAINING, "number of passes over --data, which sets --steps"), .high = 1e9,
      .automatic = "as --steps gives", .use = KVSI_MAY_CHANGE},
 };
 
@@ -94,8 +94,9 @@ static const kvsi_setting run_rows[] = {
      .automatic = "every core", .high = 1024, .use = KVSI_MAY_CHANGE},
     {TEXT("cpu-level", cpu_level, RUN, "NAME", "CPU level of the kernels, see 'kvshift version'"),
      .automatic = "auto", .use = KVSI_MAY_CHANGE},
-    {TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result"),
-     .automatic = "keep nothing", .use = KVSI_PER_START},
+    {TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result; none = save nothing"),
+     .automatic = "runs/NAME-1, -2, ...; NAME is that of --data or --task",
+     .use = KVSI_PER_START},
     {REAL("max-time", max_time, RUN,
           "minutes after which the run ends cleanly, with a checkpoint; 0 = no limit"),
      .use = KVSI_PER_START},
@@ -107,12 +108,12 @@ static const kvsi_setting run_rows[] = {
           "start from this model, a folder or a file, which also sets the model options"),
      .automatic = "random weights"},
     {CHOICE("retrofit", retrofit, RUN,
-            "add a shift that starts as the identity to the model without shift of --init-from",
+            "add a shift to the model of --init-from, which has none; it starts as the identity",
             kvsi_retrofit_names),
      .automatic = "none"},
     {ROW("lora", KVSI_SETTING_SIZE, lora, RUN, "RANK",
-         "freeze the model of --init-from and train low-rank adapters of its matrices, and the "
-         "shift"),
+         "freeze the model of --init-from, and train its shift and low-rank adapters of its "
+         "matrices"),
      .high = 4096, .automatic = "none"},
     {REAL("lora-alpha", lora_alpha, RUN, "what adapters add is multiplied by this / RANK"),
      .high = 1e9, .open_high = 1, .automatic = "as RANK"},
@@ -167,9 +168,11 @@ const kvsi_command_options kvsi_train_command = {
         "\n"
         "SIGINT (Ctrl-C) or SIGTERM ends the run cleanly after the current step: the model "
         "is\nevaluated and saved, with a checkpoint to --resume from, and the exit code is 130 "
-        "or 143.\nA second signal ends it at once.  SIGUSR1 writes a checkpoint and continues.  "
-        "--max-time ends\nit like a signal, with exit code 0.\n"
-        "Other exit codes: 0 done, 1 failed, 2 misuse.\n"
+        "or 143.\nA second signal ends it at once.  A lost terminal (SIGHUP) ends the run in the "
+        "same "
+        "way, with\nexit code 129.  SIGUSR1 writes a checkpoint and continues.  --max-time ends it "
+        "like a signal,\nwith exit code 0.\n"
+        "Other exit codes: 0 success, 1 failure, 2 wrong usage.\n"
         "\n"
         "'mpirun -np 4 kvshift train ...' divides the work among 4 processes, on one machine or "
         "many;\nsee docs/cluster.md.",

@@ -3,6 +3,7 @@
 #define KVSI_CLI_TRAIN_OPTIONS_H
 
 #include "cli/configs.h"
+#include "cli/default_out.h"
 
 typedef struct kvsi_train_options {
     kvs_model_config *model; /* this and the next two are owned: kvsi_options_free_configs */
@@ -29,6 +30,7 @@ typedef struct kvsi_train_options {
     size_t show;
     int dry_run, profile, overcommit, new_tokenizer;
     int quiet, json;
+    char default_out[KVSI_DEFAULT_OUT]; /* `out`, if no --out was given; otherwise "" */
 } kvsi_train_options;
 
 extern const kvsi_command_options kvsi_train_command;

@@ -44,15 +44,47 @@ static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
     print_bytes("weights", plan->weights_sent);
 }
 
+double kvsi_train_flops(const kvs_plan *plan, double steps)
+{
+    return plan->flops_per_token * plan->tokens_per_step * steps;
+}
+
+double kvsi_train_seconds(const kvs_plan *plan, const kvsi_train_setup *w,
+                          const kvsi_train_options *s, double steps)
+{
+    return kvs_train_seconds(plan, s->model, s->train, steps, kvs_train_peak(w->rt, s->train));
+}
+
+static kvs_status print_plan_json(const kvs_plan *plan, double seconds, double steps, kvs_err *err)
+{
+    return kvsi_cli_print_json(
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "parameters",
+                  (json_int_t)plan->parameters, "ranks", (json_int_t)plan->ranks, "weight_bytes",
+                  (json_int_t)plan->weight_bytes, "gradient_bytes",
+                  (json_int_t)plan->gradient_bytes, "moment_bytes", (json_int_t)plan->moment_bytes,
+                  "exchange_bytes", (json_int_t)plan->exchange_bytes, "pass_bytes",
+                  (json_int_t)plan->pass_bytes, "total_bytes", (json_int_t)plan->total_bytes,
+                  "tokens_per_step", plan->tokens_per_step, "steps", steps, "flops",
+                  kvsi_train_flops(plan, steps), "seconds", seconds),
+        err);
+}
+
 kvs_status kvsi_train_print_plan(const kvsi_train_setup *w, const kvsi_train_options *s,
                                  kvs_err *err)
 {
     kvs_plan plan;
-    char parameters[32], work[32], tokens[32];
+    const double steps = (double)kvsi_train_count(s->train, "steps");
+    char parameters[32], work[32], tokens[32], all[32], time[32];
+    double seconds;
     const kvs_status st = kvs_train_plan(&plan, w->rt, s->model, w->data, s->train, err);
 
     if (st != KVS_OK || kvs_comm_rank(w->comm) > 0)
         return st;
+    seconds = kvsi_train_seconds(&plan, w, s, steps);
+    if (s->json)
+        return print_plan_json(&plan, seconds, steps, err);
+    kvsi_format_count(all, sizeof all, kvsi_train_flops(&plan, steps));
+    kvsi_format_duration(time, sizeof time, seconds);
     kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
@@ -72,6 +104,8 @@ kvs_status kvsi_train_print_plan(const kvsi_train_setup *w, const kvsi_train_opt
     if (plan.ranks > 1)
         print_exchange(&plan, s);
     printf("step          %s tokens on average, %sFLOP\n", tokens, work);
+    printf("run           %g steps, %sFLOP, about %s on %s when idle\n", steps, all, time,
+           plan.ranks > 1 ? "machines like this one" : "this machine");
     return KVS_OK;
 }
 
@@ -347,7 +381,7 @@ static void print_text_result(const kvsi_train_setup *w, const kvsi_train_option
         printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
                w->tokenizer ? "tokenizer.json, " : "");
     else
-        printf("files     none: no --out\n");
+        printf("files     none: --out none\n");
 }
 
 kvs_status kvsi_train_print_result(const kvsi_train_setup *w, const kvsi_train_options *s,

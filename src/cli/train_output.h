@@ -8,6 +8,10 @@
 #include "kvshift/kvshift_files.h"
 
 /* Prints the memory and the work that the run would need.  Collective; rank 0 prints. */
+/* Operations of that many steps of a plan, and about how long they take on this machine. */
+double kvsi_train_flops(const kvs_plan *plan, double steps);
+double kvsi_train_seconds(const kvs_plan *plan, const kvsi_train_setup *w,
+                          const kvsi_train_options *s, double steps);
 kvs_status kvsi_train_print_plan(const kvsi_train_setup *setup, const kvsi_train_options *s,
                                  kvs_err *err);
 

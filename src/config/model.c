@@ -34,18 +34,24 @@ static const kvsi_setting rows[] = {
      .value = "uniform", .key = "init"},
 
     {ENUM("filters", filters, GROUP,
-          "outputs that are mixed with those of the previous tokens, channel by channel",
+          "parts of a layer with rows that are mixed with those of the previous tokens, channel by "
+          "channel",
           kvsi_filters_names),
      .value = "none"},
     {SIZE("filter-window", filter_window, GROUP, "number of previous tokens that filters mix in"),
      .high = KVSI_SHIFT_WINDOW_MAX, .automatic = "1 with filters"},
+    {ENUM("filter-place", filter_place, GROUP,
+          "rows that are filtered: the output of attention or MLP, their input before or after its "
+          "norm, or the sum with the residual stream",
+          kvsi_filter_place_names),
+     .value = "output"},
     {FLAG("mlp-factor", mlp_factor, GROUP,
           "a learned factor of the MLP's output, which must have a filter")},
 
     {SIZE("layers", layers, GROUP, "number of layers"), .low = 1, .high = LAYERS_LIMIT,
      .value = "1"},
     {SIZE("dim", dim, GROUP, "width of the model"), .low = 1, .high = SIZE_LIMIT, .value = "128"},
-    {SIZE("heads", heads, GROUP, "attention heads; must divide --dim"), .low = 1,
+    {SIZE("heads", heads, GROUP, "number of attention heads, which must divide --dim"), .low = 1,
      .high = SIZE_LIMIT, .value = "4"},
     {SIZE("kv-heads", kv_heads, GROUP, "key and value heads; must divide --heads"),
      .high = SIZE_LIMIT, .automatic = "as many as --heads"},
@@ -90,7 +96,8 @@ static const kvsi_setting rows[] = {
     {SIZE("context", context, GROUP, "longest sequence in tokens"), .high = SIZE_LIMIT,
      .automatic = "what the task needs", .value = "512"},
     {SIZE("vocab", vocab, GROUP,
-          "number of tokens; tasks other than induction have their own number"),
+          "number of different tokens, for task induction and .bin files; other data have "
+          "their own"),
      .low = 1, .high = SIZE_LIMIT},
 
     {ENUM("positions", positions, GROUP, "positional encoding", kvsi_positions_names),

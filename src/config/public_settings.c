@@ -38,6 +38,8 @@ static const char *type_name(kvsi_setting_kind kind)
         return "numbers";
     case KVSI_SETTING_OPTIONAL:
         return "optional";
+    case KVSI_SETTING_STRING:
+        return "text";
     default:
         return "counts"; /* KVSI_SETTING_BITS; the tables have no others */
     }
@@ -47,7 +49,7 @@ static const char *default_value(const kvsi_setting *row)
 {
     if (row->value)
         return row->value;
-    if (kvsi_setting_is_list(row))
+    if (kvsi_setting_is_list(row) || row->kind == KVSI_SETTING_STRING)
         return "";
     return row->kind == KVSI_SETTING_FLAG ? "no" : "0";
 }

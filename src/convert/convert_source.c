@@ -147,8 +147,11 @@ static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
 
 static kvs_status open_adapters(kvsi_convert_source *s, kvs_err *err)
 {
+    const char *type = s->weights ? kvsi_weights_config(s->weights)->family : NULL;
+
     if (s->request->adapter)
-        return kvsi_merge_open(&s->merge, s->request->adapter, &s->layout, err);
+        return kvsi_merge_open(&s->merge, s->request->adapter, &s->layout,
+                               type ? kvsi_family_find(type) : NULL, err);
     return s->request->how.merge ? kvsi_merge_own(&s->merge, s->weights, &s->layout, err) : KVS_OK;
 }
 

@@ -6,25 +6,20 @@
 #include "convert/convert.h"
 #include "formats/family_tensors.h"
 #include "formats/hf.h"
+#include "formats/hf_python.h"
 #include "formats/safetensors.h"
 #include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
-/* The model for transformers: the text of python/modeling_kvshift.py. */
-static const char modeling[] = {
-#include "convert/modeling_kvshift.inc"
-};
-
-static const char MODELING_FILE[] = "modeling_kvshift.py", CONFIG_FILE[] = "config.json",
-                  VOCABULARY_FILE[] = "tokenizer.gguf";
+static const char CONFIG_FILE[] = "config.json", VOCABULARY_FILE[] = "tokenizer.gguf";
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static int is_part(const char *name)
 {
     return kvsi_is_companion(name) || strcmp(name, CONFIG_FILE) == 0 ||
-           strcmp(name, MODELING_FILE) == 0 || strcmp(name, VOCABULARY_FILE) == 0 ||
+           strcmp(name, kvsi_hf_python_name) == 0 || strcmp(name, VOCABULARY_FILE) == 0 ||
            strcmp(name, "model.safetensors.index.json") == 0 ||
            kvsi_ends_with(name, ".safetensors");
 }
@@ -90,29 +85,14 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
     return c->keeps_ids && c->folder ? take_ids(object, c->folder, err) : KVS_OK;
 }
 
-/* The classes of the Python file that run our models. */
-static json_t *auto_map(kvsi_body body)
-{
-    const int gpt2 = body == KVSI_BODY_GPT2;
-
-    return json_pack(
-        "{s:s, s:s, s:s}", "AutoConfig",
-        gpt2 ? "modeling_kvshift.KVShiftGPT2Config" : "modeling_kvshift.KVShiftConfig", "AutoModel",
-        gpt2 ? "modeling_kvshift.KVShiftGPT2Model" : "modeling_kvshift.KVShiftModel",
-        "AutoModelForCausalLM",
-        gpt2 ? "modeling_kvshift.KVShiftGPT2ForCausalLM" : "modeling_kvshift.KVShiftForCausalLM");
-}
-
-static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family, int *python)
+static json_t *make_config(const kvsi_conversion *c, const kvsi_family **family)
 {
     json_t *object = kvsi_hf_config_to_family_json(&c->source.config, family);
     int failed = 0;
 
-    *python = json_object_get(object, "kvshift") != NULL;
     failed |= json_object_set_new(object, "torch_dtype",
                                   json_string(torch_name(kvsi_convert_dtype(&c->source))));
-    if (*python)
-        failed |= json_object_set_new(object, "auto_map", auto_map(c->source.config.body));
+    failed |= kvsi_hf_python_refer(object, c->source.config.body);
     if (failed) {
         json_decref(object);
         return NULL;
@@ -206,17 +186,15 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     kvsi_family_tensors tensors = {0};
     const kvsi_family *family = NULL;
     kvsi_tensor_source theirs;
-    int python = 0;
     json_t *config = NULL;
     kvs_status st;
 
     TRY_OUT(write_tokenizer(c, dir, err));
-    config = make_config(c, &family, &python);
+    config = make_config(c, &family);
     if (config)
         TRY_OUT(set_ids(config, c, err));
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
-    if (python)
-        TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
+    TRY_OUT(kvsi_hf_python_write(dir, config, err));
     TRY_OUT(kvsi_family_tensors_init(&tensors, family, c->source.config.heads, &ours, err));
     theirs = kvsi_family_source(&tensors);
     TRY_OUT(kvsi_safetensors_write_shards(dir, &theirs, c->request->how.shard_bytes, err));

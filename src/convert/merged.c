@@ -202,13 +202,25 @@ static kvs_status expect_shape(const kvsi_merged *m, const kvsi_file_tensor *t, 
     return KVS_OK;
 }
 
+/* Whether a tensor of the family's files has the shape of the model's: the same, or
+ * [channels, 1, taps]. */
+static int is_shape_of(const kvsi_file_tensor *t, const kvsi_parameter *p, kvsi_file_shape shape)
+{
+    const size_t taps = p->shape[p->rank - 1];
+
+    if (shape == KVSI_SHAPE_SAME)
+        return t->rank == p->rank && memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) == 0;
+    return t->rank == 3 && t->shape[0] == p->count / taps && t->shape[1] == 1 &&
+           t->shape[2] == taps;
+}
+
 /* A tensor that replaces one of the model. */
 static kvs_status take_whole(const kvsi_merged *m, const kvsi_file_tensor *t,
-                             const kvsi_parameter *p, kvs_err *err)
+                             const kvsi_parameter *p, kvsi_file_shape shape, kvs_err *err)
 {
     if (t->dtype != KVSI_F32 && t->dtype != KVSI_F16 && t->dtype != KVSI_BF16)
         return expect_shape(m, t, 0, 0, err);
-    if (t->rank != p->rank || memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) != 0)
+    if (!is_shape_of(t, p, shape))
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': tensor '%.100s' does not have the shape of that of the model",
                          m->path, t->name);
@@ -231,12 +243,26 @@ static kvsi_role model_name(char out[KVSI_NAME_SIZE], const char *name)
     return KVSI_HEAD; /* of no adapter */
 }
 
+/* The model's tensor with our name or the family's, and its shape in the file; NULL = none. */
+static const kvsi_parameter *find_tensor(kvsi_file_shape *shape, const kvsi_layout *layout,
+                                         const kvsi_family *family, const char *name)
+{
+    const kvsi_parameter *p = kvsi_layout_find(layout, name);
+    char ours[KVSI_NAME_SIZE];
+
+    *shape = KVSI_SHAPE_SAME;
+    if (p || !family || !kvsi_family_our_name(ours, sizeof ours, shape, family, name))
+        return p;
+    return kvsi_layout_find(layout, ours);
+}
+
 static kvs_status place(kvsi_merged *m, const kvsi_file_tensor *t, const settings *s,
-                        const kvsi_layout *layout, kvs_err *err)
+                        const kvsi_layout *layout, const kvsi_family *family, kvs_err *err)
 {
     char name[KVSI_NAME_SIZE];
+    kvsi_file_shape shape;
     const kvsi_role role = model_name(name, t->name);
-    const kvsi_parameter *p = kvsi_layout_find(layout, name);
+    const kvsi_parameter *p = find_tensor(&shape, layout, family, name);
     kvsi_merged_tensor *to = p ? &m->tensors[p - layout->list] : NULL;
     const int is_factor = role == KVSI_LORA_A || role == KVSI_LORA_B;
 
@@ -246,7 +272,7 @@ static kvs_status place(kvsi_merged *m, const kvsi_file_tensor *t, const setting
             t->name, kvsi_ends_with(name, "_shift") ? ", which has no shift: see --retrofit" : "");
     if (!is_factor) {
         to->whole = t;
-        return take_whole(m, t, p, err);
+        return take_whole(m, t, p, shape, err);
     }
     *(role == KVSI_LORA_A ? &to->a : &to->b) = t;
     return role == KVSI_LORA_A ? expect_shape(m, t, s->rank, p->shape[p->transposed ? 0 : 1], err)
@@ -263,7 +289,7 @@ static kvs_status check_pairs(const kvsi_merged *m, const kvsi_layout *layout, k
 }
 
 kvs_status kvsi_merge_open(kvsi_merged *merge, const char *adapter, const kvsi_layout *layout,
-                           kvs_err *err)
+                           const kvsi_family *family, kvs_err *err)
 {
     settings s = {0};
     kvs_status st;
@@ -282,7 +308,7 @@ kvs_status kvsi_merge_open(kvsi_merged *merge, const char *adapter, const kvsi_l
         goto out;
     }
     for (size_t i = 0; i < kvsi_safetensors_count(merge->file); i++)
-        TRY_OUT(place(merge, kvsi_safetensors_at(merge->file, i), &s, layout, err));
+        TRY_OUT(place(merge, kvsi_safetensors_at(merge->file, i), &s, layout, family, err));
     TRY_OUT(check_pairs(merge, layout, err));
 out:
     settings_release(&s);

@@ -4,6 +4,7 @@
 #ifndef KVSI_CONVERT_MERGED_H
 #define KVSI_CONVERT_MERGED_H
 
+#include "formats/families.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
 #include "model/parameters.h"
@@ -29,9 +30,10 @@ kvs_status kvsi_adapter_base(char **out, const char *adapter, kvs_err *err);
 /* The adapters of an open model for a layout without them. */
 kvs_status kvsi_merge_own(kvsi_merged *merge, const kvsi_weights *weights,
                           const kvsi_layout *layout, kvs_err *err);
-/* Those of PEFT's folder, each of which must have its place in the layout. */
+/* Those of PEFT's folder, each of which must have its place in the layout.  They have our names or
+ * those of the base's family, which may be NULL. */
 kvs_status kvsi_merge_open(kvsi_merged *merge, const char *adapter, const kvsi_layout *layout,
-                           kvs_err *err);
+                           const kvsi_family *family, kvs_err *err);
 void kvsi_merge_release(kvsi_merged *merge);
 
 /* Merges into tensor number `index`, whose values in file order are in `values`.  The order of the

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/new_folder.h"
 #include "base/sized.h"
+#include "base/spool.h"
 #include "base/text.h"
 #include "base/text_files.h"
 #include "data/corpus.h"
@@ -158,7 +159,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
         if (stat(plan->files[i], &info) != 0)
             return kvsi_fail_errno(err, "open", plan->files[i]);
-        b->record.sources[i].name = kvsi_strdup(plan->files[i]);
+        b->record.sources[i].name = kvsi_strdup(kvsi_spool_name(plan->files[i]));
         if (!b->record.sources[i].name)
             return kvsi_no_memory(err, "'%s'", plan->files[i]);
         b->record.source_count++;
@@ -207,7 +208,7 @@ static void report_texts(const build *b)
     if (b->bom_files > 0)
         kvsi_text_format(&line, "%sa byte-order mark in %zu of %zu files",
                          b->crlf_files > 0 ? ", " : "", b->bom_files, b->plan->count);
-    kvsi_text_add(&line, "; they are kept and become tokens");
+    kvsi_text_add(&line, "; they are kept and become tokens (dos2unix removes them)");
     if (!line.failed)
         b->plan->how.notice(b->plan->how.user, line.data);
     kvsi_text_release(&line);

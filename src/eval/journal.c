@@ -238,7 +238,9 @@ kvs_status kvsi_eval_journal_open(kvsi_eval_journal **out, const char *dir,
         goto out;
     }
     if (flock(fileno(j->file), LOCK_EX | LOCK_NB) != 0) {
-        st = kvsi_fail(err, KVS_E_EXISTS, "'%s' is in use by another process", j->path);
+        st = errno == EWOULDBLOCK
+                 ? kvsi_fail(err, KVS_E_EXISTS, "'%s' is in use by another process", j->path)
+                 : kvsi_fail_errno(err, "lock", j->path);
         goto out;
     }
     rewind(j->file);

@@ -37,10 +37,12 @@ enum {
     .body = KVSI_BODY_LLAMA, .activation_key = "hidden_activation",                                \
     .second_activation_key = "hidden_act", .activations = {"gelu_pytorch_tanh", "gelu_new"},       \
     .root_scale = 1
+#define GELU_TANH "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"
 #define OF_GPT2                                                                                    \
+    .body = KVSI_BODY_GPT2, .activation_key = "activation_function", .activations = {GELU_TANH}
+#define OF_OTHERS_GPT2                                                                             \
     .body = KVSI_BODY_GPT2, .activation_key = "activation_function",                               \
-    .activations = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh",              \
-                    "gelu_accurate"}
+    .activations = {GELU_TANH, "gelu=gelu", "gelu_python=gelu", "relu=relu"}
 
 #define OF_NEOX                                                                                    \
     .body = KVSI_BODY_LLAMA, .activation_key = "hidden_act",                                       \
@@ -119,7 +121,7 @@ static const kvsi_family_name inkling_names[] = {
  * without packed rows that can have all of its settings. */
 static const kvsi_family families[] = {
     {"llama", "LlamaForCausalLM", LLAMA, OF_LLAMA, .settings = LLAMA_DEFAULTS},
-    {"gpt2", "GPT2LMHeadModel", GPT2, OF_GPT2, .settings = GPT2_DEFAULTS},
+    {"gpt2", "GPT2LMHeadModel", GPT2, OF_OTHERS_GPT2, .settings = GPT2_DEFAULTS},
     {"mistral", "MistralForCausalLM", MISTRAL, OF_LLAMA,
      .settings = "context=131072 norm-eps=1e-6 rope-base=10000 sliding-window=4096",
      .windows = KVSI_WINDOWS_ALL},
@@ -263,6 +265,23 @@ static const struct {
     {"mamba", "state-space layers"},
     {"rwkv", "recurrent layers"},
     {"lfm2", "convolution layers"},
+    {"llama4", "mixtures of experts"},
+    {"olmo3", "windows and scaled positions by layer, which are read from GGUF files only"},
+    {"flex_olmo", "mixtures of experts"},
+    {"olmo", "norms without gains"},
+    {"arcee", "the square of ReLU"},
+    {"nemotron_h", "state-space layers"},
+    {"nemotron", "the square of ReLU"},
+    {"apertus", "the activation xIELU"},
+    {"glm", "rotary positions that turn channels side by side"},
+    {"gptj", "rotary positions that turn channels side by side"},
+    {"codegen", "rotary positions that turn channels side by side"},
+    {"mpt", "slopes of positions in a body with LayerNorm"},
+    {"bitnet", "ternary weights"},
+    {"mllama", "an encoder of images"},
+    {"llava", "an encoder of images"},
+    {"_vl", "an encoder of images"},
+    {"vision", "an encoder of images"},
     {"inkling", "encoders of images and audio"},
     {"qwen3_next", "linear attention and mixtures of experts"},
     {"gemma3n", "embeddings per layer, and an encoder of images"},
@@ -368,6 +387,8 @@ static const kvsi_family_fixed fixed[] = {
     {"do_layer_norm_before", OPT, 1, KVSI_FIXED_FLAG, 0},
     {"layer_norm_elementwise_affine", OPT, 1, KVSI_FIXED_FLAG, 0},
     {"_remove_final_layer_norm", OPT, 0, KVSI_FIXED_FLAG, 0},
+    {"quantization_config", ~0u, 0, KVSI_FIXED_NULL, 0}, /* weights of other types */
+    {"quantization", ~0u, 0, KVSI_FIXED_NULL, 0},
     {"scale_attn_weights", GPT2 | OWN_GPT2, 1, KVSI_FIXED_FLAG, 0},
     {"scale_attn_by_inverse_layer_idx", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},
     {"add_cross_attention", GPT2 | OWN_GPT2, 0, KVSI_FIXED_FLAG, 0},

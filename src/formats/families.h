@@ -17,7 +17,7 @@ typedef enum kvsi_window_rule {
     KVSI_WINDOWS_LISTED,    /* those of 'layer_types', which must be there */
 } kvsi_window_rule;
 
-enum { KVSI_ACTIVATIONS = 5, KVSI_PACKED_MAX = 3 };
+enum { KVSI_FAMILY_ACTIVATIONS = 8, KVSI_PACKED_MAX = 3 };
 
 /* The shape of a tensor in a family's files.  Taps may be stored as [channels, 1, taps], the
  * weights of a convolution. */
@@ -50,7 +50,7 @@ typedef struct kvsi_family {
     const char *activation_key, *second_activation_key; /* which some files have too */
     /* Names of the activation that the family's settings have, or "NAME=VALUE" with another one;
      * the first that fits is written. */
-    const char *activations[KVSI_ACTIVATIONS];
+    const char *activations[KVSI_FAMILY_ACTIVATIONS];
     kvsi_window_rule windows;
     int skips_rope;                 /* its files list layers without rotary positions */
     int local_rope;                 /* layers with a window have a rotary base of their own */

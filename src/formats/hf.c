@@ -245,7 +245,7 @@ static json_t *activation_to_json(const kvsi_family *family, const kvs_model_con
 {
     const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, "activation");
 
-    for (size_t i = 1; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+    for (size_t i = 1; i < KVSI_FAMILY_ACTIVATIONS && family->activations[i]; i++) {
         const char *name = family->activations[i], *value = strchr(name, '=');
         kvs_model_config other = *config;
 
@@ -485,7 +485,7 @@ static kvs_status read_activation(kvs_model_config *config, const kvsi_family *f
 
     if (key && kvsi_hf_is_given(object, key))
         TRY(kvsi_json_get_text(&found, object, key, what, err));
-    for (size_t i = 0; i < KVSI_ACTIVATIONS && family->activations[i]; i++) {
+    for (size_t i = 0; i < KVSI_FAMILY_ACTIVATIONS && family->activations[i]; i++) {
         const char *name = family->activations[i], *value = strchr(name, '=');
         const size_t length = value ? (size_t)(value - name) : strlen(name);
 
@@ -505,7 +505,9 @@ static kvs_status check_fixed(const kvsi_family_fixed *fixed, const kvsi_family 
     if (!kvsi_hf_is_given(object, fixed->key))
         return KVS_OK;
     if (fixed->kind == KVSI_FIXED_NULL)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected null", what, fixed->key);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key '%s': expected null in models of type '%s'", what, fixed->key,
+                         family->type);
     if (fixed->kind == KVSI_FIXED_NUMBER)
         TRY(kvsi_json_get_real(&number, object, fixed->key, what, err));
     else
@@ -688,12 +690,23 @@ static void restore_rotary_fraction(kvs_model_config *config, int own)
 
 /* ---- reading: all of it ---------------------------------------------------------------------- */
 
+/* The names of all families with commas between. */
+static void list_types(char *out, size_t size)
+{
+    const kvsi_family *family;
+    size_t at = 0;
+
+    for (size_t i = 0; (family = kvsi_family_at(i)) && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i > 0 ? ", " : "", family->type);
+}
+
 /* Our own family with the body that our object says, or the family with that type. */
 static kvs_status find_family(const kvsi_family **out, const json_t *object, const json_t *own,
                               const char *what, kvs_err *err)
 {
     kvsi_body body = KVSI_BODY_LLAMA;
     const char *name = "llama", *missing;
+    char types[256];
     kvs_err inner;
 
     if (own) {
@@ -712,9 +725,16 @@ static kvs_status find_family(const kvsi_family **out, const json_t *object, con
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'model_type': '%s' needs a '%s' object, found none", what, name,
                          OWN_KEY);
+    if (missing)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key 'model_type': models of type '%.100s' are not supported; they "
+                         "need %s",
+                         what, name, missing);
+    list_types(types, sizeof types);
     return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "'%s': key 'model_type': models of type '%.100s' are not supported%s%s", what,
-                     name, missing ? "; they need " : "", missing ? missing : "");
+                     "'%s': key 'model_type': models of type '%.100s' are not supported; the types "
+                     "that are: %s",
+                     what, name, types);
 }
 
 /* The names of the architecture must agree with the rest, so that no file is run as what it is

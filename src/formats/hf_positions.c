@@ -100,9 +100,8 @@ static int is_known(const char *key, unsigned kind)
     return 0;
 }
 
-/* The kind by its name in older or newer files. */
-static kvs_status read_kind(kvsi_rope_scaling *out, const json_t *rope, const char *name,
-                            const char *what, kvs_err *err)
+static kvs_status read_kind_of(kvsi_rope_scaling *out, const json_t *rope, const char *key,
+                               const char *what, kvs_err *err)
 {
     static const struct {
         const char *name;
@@ -113,20 +112,40 @@ static kvs_status read_kind(kvsi_rope_scaling *out, const json_t *rope, const ch
         {"dynamic", KVSI_ROPE_DYNAMIC}, {"longrope", KVSI_ROPE_LONGROPE},
         {"su", KVSI_ROPE_LONGROPE},
     };
-    const char *key = kvsi_hf_is_given(rope, "rope_type") ? "rope_type" : "type", *found = NULL;
+    const char *found = NULL;
 
-    if (kvsi_hf_is_given(rope, key))
-        TRY(kvsi_json_get_text(&found, rope, key, what, err));
-    for (size_t i = 0; found && i < sizeof kinds / sizeof *kinds; i++)
+    TRY(kvsi_json_get_text(&found, rope, key, what, err));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, found) == 0) {
             *out = kinds[i].kind;
             return KVS_OK;
         }
-    if (found)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key '%s': expected 'default', 'linear', 'llama3', 'yarn', "
-                         "'dynamic' or 'longrope', found '%.100s'",
-                         what, key, found);
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "'%s': key '%s': expected 'default', 'linear', 'llama3', 'yarn', "
+                     "'dynamic' or 'longrope', found '%.100s'",
+                     what, key, found);
+}
+
+/* The kind by its name in newer or older files; some have both. */
+static kvs_status read_kind(kvsi_rope_scaling *out, const json_t *rope, const char *name,
+                            const char *what, kvs_err *err)
+{
+    static const char newer[] = "rope_type", older[] = "type";
+    const int both = kvsi_hf_is_given(rope, newer) && kvsi_hf_is_given(rope, older);
+    kvsi_rope_scaling other = KVSI_ROPE_PLAIN;
+
+    if (both) {
+        TRY(read_kind_of(&other, rope, older, what, err));
+        TRY(read_kind_of(out, rope, newer, what, err));
+        if (other != *out)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                             "'%s': keys '%s' and '%s' contradict each other", what, newer, older);
+        return KVS_OK;
+    }
+    if (kvsi_hf_is_given(rope, newer))
+        return read_kind_of(out, rope, newer, what, err);
+    if (kvsi_hf_is_given(rope, older))
+        return read_kind_of(out, rope, older, what, err);
     if (strcmp(name, "rope_scaling") == 0)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'rope_scaling': expected a 'rope_type'",
                          what);
@@ -253,11 +272,26 @@ static kvs_status read_local_rope(const json_t **full, kvs_model_config *config,
     return KVS_OK;
 }
 
+/* Fails if a key of the configuration and one of the object for positions have other numbers. */
+static kvs_status expect_agreement(const json_t *object, const char *key, const json_t *rope,
+                                   const char *inner, const char *what, kvs_err *err)
+{
+    const json_t *a = json_object_get(object, key), *b = json_object_get(rope, inner);
+
+    if (json_is_number(a) && json_is_number(b) && json_number_value(a) != json_number_value(b))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key '%s': expected %.9g, as '%s' among the rotary positions, found "
+                         "%.9g",
+                         what, key, json_number_value(b), inner, json_number_value(a));
+    return KVS_OK;
+}
+
 static kvs_status read_rope(kvs_model_config *config, const json_t *object,
                             const kvsi_family *family, const char *what, kvs_err *err)
 {
     static const char newer[] = "rope_parameters", older[] = "rope_scaling";
     static const char original[] = "original_max_position_embeddings";
+    static const char *const repeated[] = {"rope_theta", "partial_rotary_factor", original};
     const char *name = kvsi_hf_is_given(object, newer) ? newer : older;
     const json_t *rope = json_object_get(object, name);
     size_t outer = 0;
@@ -267,8 +301,13 @@ static kvs_status read_rope(kvs_model_config *config, const json_t *object,
     if (!kvsi_hf_is_given(object, name))
         return KVS_OK;
     TRY(expect_object(rope, name, what, err));
-    if (family->local_rope && name == newer)
+    if (family->local_rope && name == newer) {
+        TRY(expect_agreement(object, "rope_local_base_freq", json_object_get(rope, SLIDING),
+                             "rope_theta", what, err));
         TRY(read_local_rope(&rope, config, rope, name, what, err));
+    }
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++)
+        TRY(expect_agreement(object, repeated[i], rope, repeated[i], what, err));
     if (name == newer && kvsi_hf_is_given(object, older) &&
         kvsi_hf_is_given(json_object_get(object, older), "factor") &&
         !kvsi_hf_is_given(rope, "factor"))

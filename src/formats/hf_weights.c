@@ -147,10 +147,12 @@ static int is_padded(const kvsi_family *family, const kvsi_file_tensor *tensor, 
             kvsi_ends_with(tensor->name, "lm_head.weight"));
 }
 
+/* Only our own files have adapters, also where the model without them is one of a family. */
 static kvs_status add_of_family(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                                 kvs_err *err)
 {
-    const kvsi_family *family = w->config.family ? kvsi_family_find(w->config.family) : NULL;
+    const char *type = w->config.lora.rank == 0 ? w->config.family : NULL;
+    const kvsi_family *family = type ? kvsi_family_find(type) : NULL;
     const kvsi_packed_rows *packed = family ? family->packed : NULL;
     kvsi_file_shape shape = KVSI_SHAPE_SAME;
     kvsi_file_tensor ours = *tensor;

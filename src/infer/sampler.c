@@ -44,7 +44,7 @@ void kvs_sampling_init(kvs_sampling *options, size_t size)
 static kvs_status check(const kvs_sampling *o, kvs_err *err)
 {
     if (!(o->temperature >= 0 && o->temperature <= 1e6))
-        return kvsi_fail(err, KVS_E_INVALID, "temperature is %g, expected 0 or more",
+        return kvsi_fail(err, KVS_E_INVALID, "temperature is %g, expected 0 to 1000000",
                          o->temperature);
     if (!(o->top_p > 0 && o->top_p <= 1))
         return kvsi_fail(err, KVS_E_INVALID, "top p is %g, expected above 0 and at most 1",
@@ -52,7 +52,7 @@ static kvs_status check(const kvs_sampling *o, kvs_err *err)
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return kvsi_fail(err, KVS_E_INVALID, "min p is %g, expected 0 to 1", o->min_p);
     if (!(o->repeat_penalty >= 0 && o->repeat_penalty <= 1e6))
-        return kvsi_fail(err, KVS_E_INVALID, "repeat penalty is %g, expected 0 or more",
+        return kvsi_fail(err, KVS_E_INVALID, "repeat penalty is %g, expected 0 to 1000000",
                          o->repeat_penalty);
     if (o->repeat_last > REPEAT_LAST_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "repeat last is %zu, expected at most %d",

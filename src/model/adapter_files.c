@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "formats/family_tensors.h"
 #include "formats/safetensors.h"
 #include "model/adapters.h"
 
@@ -10,73 +11,84 @@
 
 /* ---- adapter_config.json --------------------------------------------------------------------- */
 
-static size_t module_length(const kvsi_parameter *p)
+/* The name of a matrix in the family's files, without .weight. */
+typedef struct module {
+    char name[KVSI_NAME_SIZE];
+} module;
+
+static module module_of(const kvsi_parameter *p, const kvsi_family *family)
 {
-    return strlen(p->name) - strlen(".weight");
+    kvsi_file_shape shape;
+    module m;
+
+    if (!family || !kvsi_family_their_name(m.name, sizeof m.name, &shape, family, p->name))
+        snprintf(m.name, sizeof m.name, "%s", p->name);
+    m.name[strlen(m.name) - strlen(".weight")] = '\0';
+    return m;
 }
 
 /* The last word of a matrix's name: q_proj. */
-static const char *last_word(const kvsi_parameter *p, size_t *size)
+static const char *last_word(const module *m)
 {
-    size_t from = module_length(p);
+    const char *dot = strrchr(m->name, '.');
 
-    while (from > 0 && p->name[from - 1] != '.')
-        from--;
-    *size = module_length(p) - from;
-    return p->name + from;
-}
-
-static int is_same_word(const kvsi_parameter *a, const kvsi_parameter *b)
-{
-    size_t size, other;
-    const char *word = last_word(a, &size), *of_b = last_word(b, &other);
-
-    return size == other && memcmp(word, of_b, size) == 0;
+    return dot ? dot + 1 : m->name;
 }
 
 /* Whether all linear matrices whose names end with the same word have adapters. */
-static int covers_word(const kvsi_layout *layout, const kvsi_parameter *p)
+static int covers_word(const kvsi_layout *layout, const kvsi_family *family, const module *m)
 {
-    for (size_t i = 0; i < layout->count; i++)
-        if (kvsi_is_linear(&layout->list[i]) && is_same_word(p, &layout->list[i]) &&
-            !kvsi_layout_adapter(layout, i))
+    for (size_t i = 0; i < layout->count; i++) {
+        const kvsi_parameter *p = &layout->list[i];
+        module other;
+
+        if (!kvsi_is_linear(p) || kvsi_layout_adapter(layout, i))
+            continue;
+        other = module_of(p, family);
+        if (strcmp(last_word(m), last_word(&other)) == 0)
             return 0;
+    }
     return 1;
 }
 
+static int contains(const json_t *list, const char *text)
+{
+    const json_t *member;
+    size_t i;
+
+    json_array_foreach(list, i, member) {
+        if (strcmp(json_string_value(member), text) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* The matrices by the last words of their names, or by whole names where a word has others too. */
-static json_t *target_modules(const kvsi_layout *layout)
+static json_t *target_modules(const kvsi_layout *layout, const kvsi_family *family)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < layout->adapter_count; i++) {
-        const kvsi_parameter *p = &layout->list[layout->adapters[i].weight];
-        size_t size = module_length(p);
-        const char *name = p->name;
-        int is_new = 1;
+        const module m = module_of(&layout->list[layout->adapters[i].weight], family);
+        const char *name = covers_word(layout, family, &m) ? last_word(&m) : m.name;
 
-        if (covers_word(layout, p)) {
-            name = last_word(p, &size);
-            for (size_t j = 0; j < i; j++)
-                is_new &= !is_same_word(p, &layout->list[layout->adapters[j].weight]);
-        }
-        if (is_new)
-            json_array_append_new(list, json_stringn(name, size));
+        if (!contains(list, name))
+            json_array_append_new(list, json_string(name));
     }
     return list;
 }
 
 /* The base model is known to the caller of PEFT, not here.  NULL: no memory. */
-static json_t *make_config(const kvs_model *model)
+static json_t *make_config(const kvs_model *model, const kvsi_family *family)
 {
     const kvsi_lora_config *lora = &model->config.lora;
 
     return json_pack("{s:s, s:s, s:n, s:I, s:f, s:f, s:s, s:o, s:b, s:b, s:b, s:n}", "peft_type",
                      "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", "r",
                      (json_int_t)lora->rank, "lora_alpha", lora->alpha, "lora_dropout", 0.0, "bias",
-                     "none", "target_modules", target_modules(&model->layout), "fan_in_fan_out",
-                     model->config.body == KVSI_BODY_GPT2, "use_rslora", 0, "inference_mode", 1,
-                     "modules_to_save");
+                     "none", "target_modules", target_modules(&model->layout, family),
+                     "fan_in_fan_out", model->config.body == KVSI_BODY_GPT2, "use_rslora", 0,
+                     "inference_mode", 1, "modules_to_save");
 }
 
 /* ---- adapter_model.safetensors --------------------------------------------------------------- */
@@ -124,17 +136,23 @@ static void list_entries(entries *all)
     }
 }
 
-static kvs_status write_weights(const kvs_model *model, const char *path, kvs_err *err)
+static kvs_status write_weights(const kvs_model *model, const kvsi_family *family, const char *path,
+                                kvs_err *err)
 {
     entries all = {model, kvsi_alloc(model->layout.count, sizeof *all.list), 0};
-    kvsi_tensor_source source = {0, describe, read_tensor, &all};
+    kvsi_tensor_source source = {0, describe, read_tensor, &all}, theirs;
+    kvsi_family_tensors tensors = {0};
     kvs_status st;
 
     if (!all.list)
         return kvsi_no_memory(err, "%zu tensors", model->layout.count);
     list_entries(&all);
     source.count = all.count;
-    st = kvsi_safetensors_write_source(path, &source, err);
+    TRY_OUT(kvsi_family_tensors_init(&tensors, family, model->config.heads, &source, err));
+    theirs = kvsi_family_source(&tensors);
+    TRY_OUT(kvsi_safetensors_write_source(path, &theirs, err));
+out:
+    kvsi_family_tensors_release(&tensors);
     kvsi_free(all.list);
     return st;
 }
@@ -143,14 +161,15 @@ kvs_status kvsi_adapter_files_write(const kvs_model *model, const char *dir, kvs
 {
     char *config = kvsi_path_join(dir, KVSI_ADAPTER_CONFIG);
     char *weights = kvsi_path_join(dir, KVSI_ADAPTER_WEIGHTS);
-    json_t *object = make_config(model);
+    const kvsi_family *family = kvsi_adapters_family(&model->config);
+    json_t *object = make_config(model, family);
     kvs_status st = KVS_OK;
 
     if (!config || !weights) {
         st = kvsi_no_memory(err, "'%s'", dir);
         goto out;
     }
-    TRY_OUT(write_weights(model, weights, err));
+    TRY_OUT(write_weights(model, family, weights, err));
     TRY_OUT(kvsi_json_write(object, config, err)); /* also checks for out of memory */
 out:
     json_decref(object);

@@ -1,7 +1,7 @@
 #include "model/adapters.h"
 
 #include "base/text.h"
-#include "formats/families.h"
+#include "formats/hf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,31 +9,6 @@
 static const char WEIGHT[] = ".weight";
 
 /* ---- names ----------------------------------------------------------------------------------- */
-
-/* Whether the text is what the pattern describes.  After a mismatch the last * takes one character
- * more, so the time is at most the product of both lengths. */
-static int matches(const char *pattern, size_t pattern_size, const char *text, size_t size)
-{
-    size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
-
-    while (t < size) {
-        if (p < pattern_size && pattern[p] == '*') {
-            star = p++;
-            taken = t;
-        } else if (p < pattern_size && (pattern[p] == '?' || pattern[p] == text[t])) {
-            p++;
-            t++;
-        } else if (star != SIZE_MAX) {
-            p = star + 1;
-            t = ++taken;
-        } else {
-            return 0;
-        }
-    }
-    while (p < pattern_size && pattern[p] == '*')
-        p++;
-    return p == pattern_size;
-}
 
 /* Whether the name of one list entry is the tensor's, or the end of it after a dot. */
 static int is_named(const char *name, size_t size, const kvsi_parameter *p)
@@ -44,7 +19,7 @@ static int is_named(const char *name, size_t size, const kvsi_parameter *p)
         return 0;
     for (size_t from = 0; from < length; from++)
         if ((from == 0 || p->name[from - 1] == '.') &&
-            matches(name, size, p->name + from, length - from))
+            kvsi_matches(name, size, p->name + from, length - from))
             return 1;
     return 0;
 }
@@ -124,7 +99,7 @@ static kvs_status check_name(const char *name, size_t size, const kvsi_layout *l
                              "lora matrix '%.*s': adapters are for matrices of layers, not for the "
                              "embedding and the output head%s",
                              (int)size, name, tied ? ", which are tied" : "");
-    if (tied && matches(name, size, "lm_head", strlen("lm_head")))
+    if (tied && kvsi_matches(name, size, "lm_head", strlen("lm_head")))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "lora matrix 'lm_head': the output head is tied to the embedding, which "
                          "has no adapter");
@@ -175,22 +150,26 @@ static kvs_status check_packed(const kvsi_family *family, const char *name, kvs_
     return KVS_OK;
 }
 
+const kvsi_family *kvsi_adapters_family(const kvs_model_config *config)
+{
+    kvs_model_config without = *config;
+    const kvsi_family *family = NULL;
+
+    without.lora.rank = 0;
+    json_decref(kvsi_hf_config_to_family_json(&without, &family));
+    return family;
+}
+
 /* Fails if an adapter is of rows that files of the model's family have in a tensor with others: for
- * that tensor it would be no adapter of the same rank.  With a shift the model is no longer one of
- * the family. */
+ * that tensor it would be no adapter of the same rank. */
 static kvs_status check_family(const kvs_model_config *config, kvs_err *err)
 {
-    const kvsi_family *family = config->family ? kvsi_family_find(config->family) : NULL;
+    const kvsi_family *family = kvsi_adapters_family(config);
     kvsi_layout layout;
     kvs_status st;
 
-    if (family && family->names && config->shift.targets == 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "files of %s have other names for their matrices, under which adapters "
-                         "cannot be written; add a shift",
-                         family->type);
     st = kvsi_layout_init(&layout, config, err);
-    if (st == KVS_OK && family && config->shift.targets == 0)
+    if (st == KVS_OK && family)
         for (size_t i = 0; st == KVS_OK && i < layout.adapter_count; i++)
             st = check_packed(family, layout.list[layout.adapters[i].weight].name, err);
     kvsi_layout_release(&layout);

@@ -7,7 +7,7 @@
 #ifndef KVSI_MODEL_ADAPTERS_H
 #define KVSI_MODEL_ADAPTERS_H
 
-#include "config/config.h"
+#include "formats/families.h"
 #include "model/parameters.h"
 
 /* Whether the tensor is a linear matrix of a layer. */
@@ -16,6 +16,10 @@ int kvsi_is_linear(const kvsi_parameter *p);
 int kvsi_is_adapted(const char *names, const kvsi_parameter *p);
 /* The name of a matrix's A or B: that of the matrix with .lora_A or .lora_B before .weight. */
 void kvsi_adapter_name(char out[KVSI_NAME_SIZE], const char *weight, kvsi_role role);
+
+/* The family whose files the model without its adapters is written as, and so the names that their
+ * matrices have there; NULL = our own.  A shift that was added makes a model our own. */
+const kvsi_family *kvsi_adapters_family(const kvs_model_config *config);
 
 /* Adds adapters to the configuration of a model that has none. */
 kvs_status kvsi_adapters_add(kvs_model_config *config, const kvs_adapter_options *options,

@@ -59,6 +59,9 @@ kvs_status kvsi_model_map(kvs_model **out, kvs_runtime *rt, const char *path, kv
 kvs_status kvsi_config_retrofit(kvs_model_config *config, const kvs_model_config *shifted,
                                 kvs_err *err);
 
+/* kvs_model_save without the Python file: for checkpoints, which have checksums of their files. */
+kvs_status kvsi_model_save_weights(const kvs_model *model, const char *dir, kvs_err *err);
+
 /* A checksum of all weights, tensor by tensor. */
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
 

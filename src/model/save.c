@@ -1,9 +1,10 @@
-/* Saving a model to a folder: config.json and model.safetensors, tensor by tensor, and
- * the files of adapters. */
+/* Saving a model to a folder: config.json and model.safetensors, tensor by tensor, the Python file
+ * of our own models, and the files of adapters. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/family_tensors.h"
 #include "formats/hf.h"
+#include "formats/hf_python.h"
 #include "formats/safetensors.h"
 #include "model/adapter_files.h"
 #include "model/model.h"
@@ -57,7 +58,7 @@ static void set_ids(json_t *config, const kvs_model *model)
         json_object_set_new(config, "eos_token_id", kvsi_token_ids_eos_to_json(ids));
 }
 
-kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
+static kvs_status save(const kvs_model *model, const char *dir, int python, kvs_err *err)
 {
     kvsi_family_tensors tensors = {0};
     const kvsi_family *family = NULL;
@@ -81,6 +82,11 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     }
     object = kvsi_hf_config_to_family_json(&model->config, &family);
     set_ids(object, model);
+    if (python && kvsi_hf_python_refer(object, model->config.body) != 0) {
+        st = kvsi_no_memory(err, "'%s'", config);
+        goto out;
+    }
+    TRY_OUT(kvsi_hf_python_write(dir, object, err));
     if (model->config.lora.rank > 0)
         TRY_OUT(kvsi_adapter_files_write(model, dir, err));
     TRY_OUT(kvsi_family_tensors_init(&tensors, family, model->config.heads, &ours, err));
@@ -93,4 +99,14 @@ out:
     kvsi_free(weights);
     kvsi_free(config);
     return st;
+}
+
+kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
+{
+    return save(model, dir, 1, err);
+}
+
+kvs_status kvsi_model_save_weights(const kvs_model *model, const char *dir, kvs_err *err)
+{
+    return save(model, dir, 0, err);
 }

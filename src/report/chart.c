@@ -261,6 +261,8 @@ static void add_axes(kvsi_text *script, const kvsi_chart *chart, size_t number)
     add_axis(script, "x", panel->log_x, panel->decimal_x, (double[2]){panel->x_low, panel->x_high},
              x);
     add_axis(script, "y", panel->log_y, 0, (double[2]){panel->y_low, panel->y_high}, y);
+    if (panel->x_step > 0)
+        kvsi_text_format(script, "set xtics %.10g\n", panel->x_step);
     if (panel->y_step > 0)
         kvsi_text_format(script, "set ytics %.10g\n", panel->y_step);
     if (panel->row_count > 0)

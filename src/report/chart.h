@@ -50,7 +50,7 @@ typedef struct kvsi_panel {
     int log_x, log_y;              /* base of a logarithmic axis; 0 = linear */
     int decimal_x;                 /* label 1, 2, 5, 10, ... on a logarithmic axis, not 10^n */
     double x_low, x_high, y_low, y_high; /* NaN = from the points */
-    double y_step;                       /* between labels; 0 = chosen by gnuplot */
+    double x_step, y_step;               /* between labels; 0 = chosen by gnuplot */
     const char *x_format, *y_format;     /* of labels; NULL = "%h" */
     const char *x2_label;                /* of an upper axis from 0 to x2_high; NULL = none */
     double x2_high;

@@ -18,8 +18,9 @@ static const char style[] =
     "h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .75rem; }\n"
     "h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }\n"
     "p { max-width: 44rem; margin: 0 0 .75rem; }\n"
-    "figure { margin: 1.5rem 0 0; }\n"
-    "figure svg { width: 100%; height: auto; display: block; pointer-events: none; }\n"
+    "figure { margin: 1.5rem 0 0; overflow-x: auto; }\n"
+    "figure svg { width: 100%; min-width: 30rem; height: auto; display: block; pointer-events: "
+    "none; }\n"
     "figure svg text { fill: var(--ink); }\n"
     "figure svg .gridline { stroke: var(--line); }\n"
     "figure svg > g > rect { fill: none; }\n"
@@ -100,6 +101,22 @@ void kvsi_page_note(kvsi_page *page, const char *text)
         kvsi_page_paragraph(page, NULL, text);
     else
         add_element(&page->text, "p class=\"soft\"", text, "p");
+}
+
+void kvsi_page_sample(kvsi_page *page, const char *lead, const char *prompt, const char *text)
+{
+    kvsi_text *out = &page->text;
+
+    if (page->markdown) {
+        kvsi_text_format(out, "**%s** *%s*%s\n\n", lead, prompt, text);
+        return;
+    }
+    add_element(out, "p class=\"soft\"", lead, "p");
+    kvsi_text_add(out, "<pre><b>");
+    kvsi_text_add_xml(out, prompt);
+    kvsi_text_add(out, "</b>");
+    kvsi_text_add_xml(out, text);
+    kvsi_text_add(out, "</pre>\n");
 }
 
 void kvsi_page_code(kvsi_page *page, const char *text)

@@ -27,6 +27,8 @@ void kvsi_page_heading(kvsi_page *page, int level, const char *text); /* level 2
 void kvsi_page_paragraph(kvsi_page *page, const char *lead, const char *text);
 /* A paragraph of secondary text, in a softer colour. */
 void kvsi_page_note(kvsi_page *page, const char *text);
+/* A text that continues a prompt, with the prompt set apart. */
+void kvsi_page_sample(kvsi_page *page, const char *lead, const char *prompt, const char *text);
 void kvsi_page_code(kvsi_page *page, const char *text);
 /* `svg` is a whole SVG file; Markdown refers to NAME.svg instead. */
 void kvsi_page_figure(kvsi_page *page, const char *name, const char *svg, const char *caption);

@@ -2,10 +2,11 @@
 #include "report/curves.h"
 #include "report/plot.h"
 
-kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kvs_err *err)
+kvs_status kvsi_plot_accuracy(char **svg, const char *title, const kvsi_run *runs, size_t count,
+                              kvs_err *err)
 {
     kvsi_chart chart = {.name = "accuracy", .id = "accuracy"};
-    kvsi_panel *panel = kvsi_panel_of_accuracy(&chart, "", "accuracy, mean of 20 batches");
+    kvsi_panel *panel = kvsi_panel_of_accuracy(&chart, title, "accuracy, mean of 20 batches");
     uint64_t longest = 2;
     kvs_status st;
 

@@ -152,12 +152,13 @@ static void add_evaluations(filling *f, const kvsi_arm *arm, size_t colour)
             0);
 }
 
-static void add_losses(kvsi_chart *chart, const kvsi_arms *arms, const extent *e, int by_tokens)
+static void add_losses(kvsi_chart *chart, const char *title, const kvsi_arms *arms, const extent *e,
+                       int by_tokens)
 {
     const double tokens = MARGIN * e->last_token / e->tokens.size;
     filling f = {chart, *e, by_tokens, {INFINITY, -INFINITY}};
-    kvsi_panel *panel = kvsi_chart_panel(chart, "", by_tokens ? e->tokens.name : "training step",
-                                         "loss (nats a token)");
+    kvsi_panel *panel = kvsi_chart_panel(chart, title, by_tokens ? e->tokens.name : "training step",
+                                         "loss (nats per token)");
     int several = 0;
 
     panel->height = LOSSES;
@@ -228,17 +229,17 @@ static void add_differences(kvsi_chart *chart, const kvsi_arms *arms, const exte
     set_y_range(panel, r, 0.16 + 0.14 * (double)arms->difference_count);
 }
 
-kvs_status kvsi_plot_losses(char **svg, const kvsi_arms *arms, kvs_err *err)
+kvs_status kvsi_plot_losses(char **svg, const char *title, const kvsi_arms *arms, kvs_err *err)
 {
     const extent e = extent_of(arms);
     kvsi_chart chart = {.name = "losses", .id = "losses"};
     kvs_status st;
 
-    add_losses(&chart, arms, &e, 0);
+    add_losses(&chart, title, arms, &e, 0);
     if (arms->difference_count > 0)
         add_differences(&chart, arms, &e);
     if (!e.same_tokens && e.last_token > 0)
-        add_losses(&chart, arms, &e, 1);
+        add_losses(&chart, "", arms, &e, 1);
     st = kvsi_chart_draw(svg, &chart, err);
     kvsi_chart_release(&chart);
     return st;

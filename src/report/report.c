@@ -8,6 +8,8 @@
 #include "report/report_page.h"
 #include "report/report_tables.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,29 +157,80 @@ static kvs_status write_json(const kvs_report *report, const char *path, const c
     return st;
 }
 
+/* What a page shows besides the logs. */
+static kvs_status read_extras(const kvs_report *report, kvs_err *err)
+{
+    for (size_t i = 0; i < report->run_count; i++) {
+        kvsi_run *run = &report->runs[i];
+
+        kvsi_run_extras_release(&run->extras);
+        TRY(kvsi_run_extras_read(&run->extras, run->dir, err));
+    }
+    return KVS_OK;
+}
+
+enum { HEADING = 192 }; /* bytes of a figure's heading */
+
+/* "1.05M parameters; seeds 1 to 3; 2026-03-09": a figure that is taken from the page still says
+ * what it shows. */
+static void describe_runs(char out[HEADING], const kvs_report *report)
+{
+    uint64_t least = UINT64_MAX, most = 0, first = UINT64_MAX, last = 0;
+    const char *date = "";
+    char small[32], large[32], seeds[64];
+
+    for (size_t i = 0; i < report->run_count; i++) {
+        const kvs_run_summary *s = &report->runs[i].summary;
+
+        least = s->parameters < least ? s->parameters : least;
+        most = s->parameters > most ? s->parameters : most;
+        first = s->seed < first ? s->seed : first;
+        last = s->seed > last ? s->seed : last;
+        if (strcmp(report->runs[i].extras.started, date) > 0)
+            date = report->runs[i].extras.started;
+    }
+    kvsi_format_count(small, sizeof small, (double)least);
+    kvsi_format_count(large, sizeof large, (double)most);
+    if (first == last)
+        snprintf(seeds, sizeof seeds, "seed %" PRIu64, first);
+    else
+        snprintf(seeds, sizeof seeds, "seeds %" PRIu64 " to %" PRIu64, first, last);
+    snprintf(out, HEADING, "%s%s%s parameters; %s%s%.10s", small, strcmp(small, large) ? " to " : "",
+             strcmp(small, large) ? large : "", seeds, *date ? "; " : "", date);
+}
+
 static kvs_status write_curves(const kvs_report *report, const kvs_report_options *options,
                                const char *title, kvs_err *err)
 {
     kvsi_page page = {0};
-    char *svg = NULL, *benchmarks = NULL;
-    kvs_status st;
+    kvsi_report_figures figures = {0};
+    char heading[HEADING];
+    kvs_status st = read_extras(report, err);
 
-    TRY_OUT(report->is_text ? kvsi_plot_losses(&svg, &report->arms, err)
-                            : kvsi_plot_accuracy(&svg, report->runs, report->run_count, err));
+    TRY_OUT(st);
+    describe_runs(heading, report);
+    TRY_OUT(report->is_text ? kvsi_plot_losses(&figures.curves, heading, &report->arms, err)
+                            : kvsi_plot_accuracy(&figures.curves, heading, report->runs,
+                                                 report->run_count, err));
     if (options->svg)
-        TRY_OUT(kvsi_file_write_text(options->svg, svg, err));
+        TRY_OUT(kvsi_file_write_text(options->svg, figures.curves, err));
     if (options->html || options->benchmarks_svg)
-        TRY_OUT(kvsi_plot_benchmarks(&benchmarks, report->runs, report->run_count, err));
+        TRY_OUT(kvsi_plot_benchmarks(&figures.benchmarks, report->runs, report->run_count, err));
     if (options->benchmarks_svg)
-        TRY_OUT(kvsi_file_write_text(options->benchmarks_svg, benchmarks, err));
+        TRY_OUT(kvsi_file_write_text(options->benchmarks_svg, figures.benchmarks, err));
     if (options->html) {
-        kvsi_report_page(&page, title, report, svg, benchmarks);
+        TRY_OUT(kvsi_plot_training(&figures.training, report->runs, report->run_count, err));
+        if (report->is_text)
+            TRY_OUT(kvsi_plot_costs(&figures.costs, &report->arms, err));
+        kvsi_report_page(&page, title, report, &figures);
         TRY_OUT(kvsi_page_write(&page, options->html, err));
     }
 out:
     kvsi_page_release(&page);
-    kvsi_free(svg);
-    kvsi_free(benchmarks);
+    kvsi_free(figures.curves);
+    kvsi_free(figures.costs);
+    kvsi_free(figures.training);
+    kvsi_free(figures.benchmarks);
     return st;
 }
 

@@ -6,9 +6,15 @@
 #include "report/page.h"
 #include "report/report.h"
 
-/* Fills an empty page; `svg` is the chart of the runs, `benchmarks_svg` that of their
- * scores on benchmarks; NULL = they have none. */
-void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report, const char *svg,
-                      const char *benchmarks_svg);
+/* Charts as SVG files; NULL = the runs have no such values. */
+typedef struct kvsi_report_figures {
+    char *curves, *training; /* of every run */
+    char *costs;             /* of runs on text */
+    char *benchmarks;
+} kvsi_report_figures;
+
+/* Fills an empty page. */
+void kvsi_report_page(kvsi_page *page, const char *title, const kvs_report *report,
+                      const kvsi_report_figures *figures);
 
 #endif

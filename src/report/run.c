@@ -122,7 +122,12 @@ static void add_record(kvsi_run *run, const kvs_step_record *record)
     run->points[run->point_count++] = (kvsi_run_point){.step = record->step,
                                                        .tokens = summary->tokens,
                                                        .loss = record->loss,
-                                                       .accuracy = record->accuracy};
+                                                       .accuracy = record->accuracy,
+                                                       .lr = record->lr,
+                                                       .grad_norm = record->grad_norm,
+                                                       .seconds = summary->seconds,
+                                                       .k = record->k_shift,
+                                                       .v = record->v_shift};
     if (!isnan(record->eval_loss))
         run->evaluations[run->evaluation_count++] =
             (kvsi_run_evaluation){.step = record->step, .loss = record->eval_loss};
@@ -206,6 +211,9 @@ kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err)
 
     *run = (kvsi_run){.summary = {.final_accuracy = NAN, .final_loss = NAN}};
     set_name(&run->summary, dir);
+    run->dir = kvsi_strdup(dir);
+    if (!run->dir)
+        return fail_memory(dir, err);
     TRY_OUT(read_log(run, dir, err));
     TRY_OUT(read_result(run, dir, err));
     TRY_OUT(kvsi_benchmarks_read(&run->benchmarks, &run->benchmark_count, dir, err));
@@ -218,6 +226,8 @@ out:
 void kvsi_run_close(kvsi_run *run)
 {
     json_decref(run->settings);
+    kvsi_run_extras_release(&run->extras);
+    kvsi_free(run->dir);
     kvsi_free(run->command);
     kvsi_free(run->points);
     kvsi_free(run->evaluations);

@@ -5,11 +5,14 @@
 #include "base/json.h"
 #include "kvshift/kvshift.h"
 #include "kvshift/kvshift_lab.h"
+#include "report/run_extras.h"
 #include "run/benchmarks.h"
 
 typedef struct kvsi_run_point {
-    uint64_t step, tokens; /* tokens: sum up to and including this step */
-    double loss, accuracy; /* of the batch; NaN = none */
+    uint64_t step, tokens;         /* tokens: sum up to and including this step */
+    double loss, accuracy;         /* of the batch; NaN = none */
+    double lr, grad_norm, seconds; /* seconds: of all steps so far */
+    kvs_shift_mean k, v;           /* NaN on most steps */
 } kvsi_run_point;
 
 typedef struct kvsi_run_evaluation {
@@ -29,6 +32,8 @@ typedef struct kvsi_run {
     size_t point_count;
     kvsi_run_evaluation *evaluations; /* in order; the last is the final one if the run ended */
     size_t evaluation_count;
+    char *dir;
+    kvsi_run_extras extras;     /* empty until it is read */
     kvsi_benchmark *benchmarks; /* scores during training, in the order of the steps */
     size_t benchmark_count;
 } kvsi_run;

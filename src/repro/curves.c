@@ -73,7 +73,7 @@ static kvs_status draw_arms(char **svg, const kvsi_run_result *runs, size_t coun
     for (size_t i = 0; i < count; i++)
         logs[i] = runs[i].log; /* still owned by the results */
     TRY_OUT(kvsi_arms_create(&arms, logs, count, err));
-    TRY_OUT(kvsi_plot_losses(svg, &arms, err));
+    TRY_OUT(kvsi_plot_losses(svg, "", &arms, err));
 out:
     kvsi_arms_release(&arms);
     kvsi_free(logs);

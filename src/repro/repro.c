@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "bench/probe.h"
+#include "bench/estimate.h"
 #include "kernels/runtime.h"
 #include "repro/execute.h"
 #include "repro/experiment_folder.h"
@@ -11,8 +11,6 @@
 
 #include <math.h>
 #include <string.h>
-
-enum { PROBES = 6 };
 
 struct kvs_repro {
     const kvsi_experiment *experiment;
@@ -52,8 +50,15 @@ static kvs_status set_precision(kvs_repro *r, kvs_err *err)
     if (checked.precision != KVSI_PRECISION_F32 && r->plan.count == 0)
         return kvsi_fail(err, KVS_E_INVALID, "precision is %s, but '%s' trains no model", precision,
                          r->experiment->about.name);
-    for (size_t i = 0; i < r->plan.count; i++)
+    if (checked.precision == KVSI_PRECISION_F32) /* what an experiment does not set itself */
+        return KVS_OK;
+    for (size_t i = 0; i < r->plan.count; i++) {
+        if (r->plan.runs[i].train.precision != KVSI_PRECISION_F32)
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "the experiment '%s' sets the precision of its runs",
+                             r->experiment->about.name);
         r->plan.runs[i].train.precision = checked.precision;
+    }
     return KVS_OK;
 }
 
@@ -64,6 +69,9 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
 
     if (!kvs_scale_name(scale))
         return kvsi_fail(err, KVS_E_INVALID, "unknown scale %d", (int)scale);
+    if (!about->settings[scale])
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' has no scale '%s'", about->name,
+                         kvs_scale_name(scale));
     if (r->options->text_count > 0 && !r->options->texts)
         return kvsi_fail(err, KVS_E_INVALID, "texts is NULL, but text_count is %zu",
                          r->options->text_count);
@@ -71,6 +79,9 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
         return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
+    if (r->options->data && !about->scores_benchmarks)
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' scores no benchmarks",
+                         about->name);
     if (r->options->dropout > 0 && !r->options->model)
         return kvsi_fail(err, KVS_E_INVALID,
                          "dropout applies to a model to be measured, found none");
@@ -133,35 +144,20 @@ const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
     return repro && index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
 }
 
-/* Training reaches this share of the peak, less for narrow models, which fill vectors and caches
- * only partly.  Each step has a fixed cost.  Measured on two cores. */
-static double run_seconds(const kvsi_planned *run, double peak)
-{
-    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), per_step = 0.0005;
-
-    return run->view.flops / (share * peak) + per_step * (double)run->view.steps;
-}
-
 double kvs_repro_seconds(const kvs_repro *repro)
 {
-    kvsi_products products;
-    kvsi_probe *probe;
-    double peak = 0, seconds = 0;
+    double peak, seconds = 0;
 
     if (!repro)
         return NAN;
-    products = kvsi_products_of(repro->alone.ops->name, KVSI_PRECISION_F32, KVSI_REAL_TYPE);
-    probe = kvsi_alloc(1, sizeof *probe);
-    if (!probe)
-        return NAN;
-    kvsi_probe_init(probe, products.unit, repro->alone.threads);
-    for (int i = 0; i < PROBES; i++)
-        /* other processes make some lower */
-        peak = fmax(peak, kvsi_probe_peak(probe) / products.cost);
-    kvsi_free(probe);
-    for (size_t i = 0; i < repro->plan.count; i++)
-        if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)
-            seconds += run_seconds(repro->plan.runs + i, peak);
+    peak = kvsi_estimate_peak(repro->alone.ops->name, repro->alone.threads, KVSI_PRECISION_F32);
+    for (size_t i = 0; i < repro->plan.count; i++) {
+        const kvsi_planned *run = repro->plan.runs + i;
+
+        if (run->view.state <= KVS_RUN_BEGUN)
+            seconds += kvsi_estimate_seconds(run->view.flops, (double)run->view.steps,
+                                             run->model.dim, peak);
+    }
     return seconds * repro->share;
 }
 
@@ -175,10 +171,12 @@ static int is_first(const kvs_repro *r)
 /* Rank 0 creates the folder; all ranks must see it. */
 static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
-    kvs_status st = is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, err) : KVS_OK;
+    const char *level = kvs_runtime_cpu_level(&r->alone);
+    kvs_status st =
+        is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, level, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
-    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, err);
+    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, level, err);
     st = kvs_comm_agree(r->comm, st, err);
 out:
     return st;
@@ -292,6 +290,17 @@ static kvs_status require_text(const kvs_repro *r, kvs_err *err)
                      r->experiment->about.name, kvs_scale_name(r->options->scale));
 }
 
+static kvs_status require_data(const kvs_repro *r, kvs_err *err)
+{
+    if (!r->experiment->about.scores_benchmarks || r->options->data ||
+        r->options->scale == KVS_SCALE_SMOKE)
+        return KVS_OK;
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "'%s' scores benchmarks at scale '%s': expected a folder of their data, found "
+                     "none",
+                     r->experiment->about.name, kvs_scale_name(r->options->scale));
+}
+
 kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err)
 {
     int stopped = 0;
@@ -304,6 +313,7 @@ kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "expected a folder for the results of the experiment, found none");
     TRY_OUT(require_text(repro, err));
+    TRY_OUT(require_data(repro, err));
     TRY_OUT(begin(repro, err));
     TRY_OUT(execute(repro, &stopped, err));
     if (stopped)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char DONE[] = "DONE", LATEST[] = "latest", BEST[] = "best";
+static const char DONE[] = "DONE", LATEST[] = "latest";
 static const char *const checked_files[] = {KVSI_RUN_MODEL, KVSI_RUN_CONFIG,
                                             KVSI_CHECKPOINT_MOMENTS, KVSI_RUN_TOKENIZER};
 
@@ -187,7 +187,7 @@ kvs_status kvsi_new_checkpoint_commit(kvsi_new_checkpoint *c, json_t *run, int i
     c->dir = NULL;
     TRY(link_to(c->ckpt_dir, LATEST, name, err));
     if (is_best)
-        TRY(link_to(c->ckpt_dir, BEST, name, err));
+        TRY(link_to(c->ckpt_dir, KVSI_CHECKPOINT_BEST, name, err));
     return KVS_OK;
 }
 
@@ -211,7 +211,7 @@ kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, uint64_t new
     kvs_status st;
 
     TRY_OUT(kvsi_dir_list(&list, ckpt_dir, KVSI_CHECKPOINT_PREFIX, err));
-    TRY_OUT(kvsi_run_path(&best, ckpt_dir, BEST, err));
+    TRY_OUT(kvsi_run_path(&best, ckpt_dir, KVSI_CHECKPOINT_BEST, err));
     while (count < list.count && step_of_name(list.names[count]) <= newest)
         count++;
     for (size_t i = 0; st == KVS_OK && keep > 0 && keep < count - i; i++) {

@@ -22,6 +22,7 @@
 #define KVSI_CHECKPOINT_MOMENTS "optimizer.safetensors"
 #define KVSI_CHECKPOINT_STATE "state.json"
 #define KVSI_CHECKPOINT_PREFIX "step-"
+#define KVSI_CHECKPOINT_BEST "best"
 
 /* ---- writing ---- */
 

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -29,7 +30,9 @@ static kvs_status open_locked(kvsi_jsonl **out, const char *path, const char *mo
     else if (fstat(fileno(lines->file), &about) != 0 || !S_ISREG(about.st_mode))
         st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': not a regular file", path);
     else if (flock(fileno(lines->file), LOCK_EX | LOCK_NB) != 0)
-        st = kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", path);
+        st = errno == EWOULDBLOCK
+                 ? kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", path)
+                 : kvsi_fail_errno(err, "lock", path);
     if (st == KVS_OK)
         *out = lines;
     else

@@ -6,6 +6,7 @@
  *     step_at_99     see kvs_train_result; 0 = not yet
  *     seconds        of training, over all processes
  *     best_loss      lowest evaluation loss; null before the first evaluation
+ *     stale          evaluations after that one; earlier versions do not write it
  *     recent_count   batches added to `recent`, a ring buffer of accuracies
  *     recent         accuracies of the last 20 batches, null where nothing was scored
  */
@@ -21,6 +22,7 @@ typedef struct kvsi_run_progress {
     uint64_t tokens, step_at_99;
     double seconds;
     double best_loss; /* INFINITY before the first evaluation */
+    uint64_t stale;   /* evaluations since the one with best_loss */
     size_t recent_count;
     double recent[KVSI_RECENT_BATCHES];
 } kvsi_run_progress;

@@ -34,7 +34,7 @@ typedef struct kvsi_train_job {
     /* Callbacks, as in kvs_train_options. */
     int (*progress)(void *user, const kvs_step_record *record);
     void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
-    void (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
+    int (*benchmark)(void *user, const kvs_model *model, uint64_t step, kvs_benchmark_scores *out);
     void (*notice)(void *user, const char *line);
     void *user;
 } kvsi_train_job;

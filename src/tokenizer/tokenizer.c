@@ -315,7 +315,7 @@ static void hash_number(uint64_t *hash, uint64_t number)
     }
 }
 
-/* 0 = out of memory. */
+/* 0 = out of memory.  jansson goes on if memory runs out for a key, and its text then lacks it. */
 static int hash_member(uint64_t *hash, const json_t *document, const char *key)
 {
     const json_t *member = json_object_get(document, key);
@@ -325,7 +325,7 @@ static int hash_member(uint64_t *hash, const json_t *document, const char *key)
         hash_data(hash, text, strlen(text));
     hash_number(hash, text != NULL); /* a missing member hashes differently from an empty one */
     free(text);
-    return text || !member;
+    return (text || !member) && !kvsi_nomem_is_set();
 }
 
 uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)

@@ -14,17 +14,21 @@ static kvs_status write_as_first(const char *ckpt_dir, const kvsi_training_state
                                  kvs_err *err)
 {
     kvsi_new_checkpoint c;
-    char *moments = NULL;
+    char *moments = NULL, *tokenizer = NULL;
     kvs_status st;
 
     TRY_OUT(kvsi_new_checkpoint_open(&c, ckpt_dir, s->step, err));
     TRY_OUT(kvsi_run_path(&moments, c.dir, KVSI_CHECKPOINT_MOMENTS, err));
-    TRY_OUT(kvsi_run_save_model(c.dir, s->model, s->tokenizer, err));
+    TRY_OUT(kvsi_run_path(&tokenizer, c.dir, KVSI_RUN_TOKENIZER, err));
+    TRY_OUT(kvsi_model_save_weights(s->model, c.dir, err));
+    if (s->tokenizer)
+        TRY_OUT(kvs_tokenizer_save(s->tokenizer, tokenizer, err));
     TRY_OUT(kvsi_moments_write(moments, s, err));
     TRY_OUT(kvsi_new_checkpoint_commit(&c, s->run, is_best, err));
 out:
     kvsi_new_checkpoint_release(&c);
     kvsi_free(moments);
+    kvsi_free(tokenizer);
     return st;
 }
 

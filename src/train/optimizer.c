@@ -25,6 +25,7 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err
     const kvsi_shard_layout *layout = reducer->layout;
     const size_t bytes =
         kvsi_moment_count(layout, reducer->config.shard, reducer->trained_from) * sizeof(real);
+    kvs_status st = KVS_OK;
 
     *o = (kvsi_optimizer){
         .reducer = reducer,
@@ -35,10 +36,14 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err
         .sums = kvsi_alloc((layout->ranks + 1) * layout->buckets * (layout->chunks / layout->ranks),
                            sizeof *o->sums),
     };
-    if (o->mean && o->square && o->sum && o->scale && o->sums)
-        return KVS_OK;
-    kvsi_optimizer_release(o);
-    return kvsi_no_memory(err, "moments of %zu MiB each", bytes >> 20);
+    if (!o->mean || !o->square || !o->sum || !o->scale || !o->sums)
+        st = kvsi_no_memory(err, "moments of %zu MiB each", bytes >> 20);
+    if (st == KVS_OK)
+        st = kvsi_rates_init(&o->rates, reducer->config.rates, &reducer->model->layout,
+                             reducer->trained_from, err);
+    if (st != KVS_OK)
+        kvsi_optimizer_release(o);
+    return st;
 }
 
 void kvsi_optimizer_release(kvsi_optimizer *o)
@@ -51,11 +56,33 @@ void kvsi_optimizer_release(kvsi_optimizer *o)
     c->ops->release(c, o->square);
     c->ops->release(c, o->sum);
     c->ops->release(c, o->scale);
+    kvsi_rates_release(&o->rates);
     kvsi_free(o->sums);
     *o = (kvsi_optimizer){0};
 }
 
 /* ---- the norm: sums of squares of chunks, added in the order of the layout ---- */
+
+/* The sum of squares of a range, without frozen tensors. */
+static double sum_range(const kvsi_optimizer *o, const kvsi_bucket *bucket, kvsi_range range)
+{
+    kvsi_context *c = &o->reducer->context;
+    double sum = 0;
+
+    for (size_t done = 0, count; done < range.count; done += count) {
+        double part;
+
+        count = range.count - done;
+        if (kvsi_rates_at(&o->rates, range.from + done, &count) <= 0)
+            continue;
+        c->ops->sum_squares(c, o->sum, kvsi_reducer_sum(o->reducer, bucket, range.from + done),
+                            count);
+        c->ops->download(c, &part, o->sum, sizeof part);
+        c->ops->sync(c);
+        sum += part;
+    }
+    return sum;
+}
 
 /* sums[buckets, chunks per rank] = those of this rank's chunks. */
 static void sum_chunks(kvsi_optimizer *o, double *sums)
@@ -63,19 +90,13 @@ static void sum_chunks(kvsi_optimizer *o, double *sums)
     const kvsi_reducer *r = o->reducer;
     const kvsi_shard_layout *layout = r->layout;
     const size_t chunks = layout->chunks / layout->ranks;
-    kvsi_context *c = &o->reducer->context;
 
     for (size_t b = 0; b < layout->buckets; b++)
         for (size_t i = 0; i < chunks; i++) {
             const kvsi_bucket *bucket = &layout->bucket[b];
             const kvsi_range chunk = kvsi_bucket_chunk(bucket, layout->rank * chunks + i);
 
-            sums[b * chunks + i] = 0;
-            if (!kvsi_reducer_trains(r, bucket) || chunk.count == 0)
-                continue;
-            c->ops->sum_squares(c, o->sum, kvsi_reducer_sum(r, bucket, chunk.from), chunk.count);
-            c->ops->download(c, &sums[b * chunks + i], o->sum, sizeof *sums);
-            c->ops->sync(c);
+            sums[b * chunks + i] = kvsi_reducer_trains(r, bucket) ? sum_range(o, bucket, chunk) : 0;
         }
 }
 
@@ -147,10 +168,16 @@ void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, ui
         if (!kvsi_reducer_trains(r, bucket))
             continue;
         moment = kvsi_bucket_index(layout, bucket, moments_sharded, range.from) - first_moment;
-        h.lr = rates.lr;
         h.decay = rates.decay;
-        c->ops->adamw(c, r->model->parameters + param, kvsi_reducer_sum(r, bucket, range.from),
-                      o->mean + moment, o->square + moment, range.count, &h, o->scale);
+        for (size_t done = 0, count; done < range.count; done += count) {
+            count = range.count - done;
+            h.lr = rates.lr * kvsi_rates_at(&o->rates, range.from + done, &count);
+            if (h.lr > 0)
+                c->ops->adamw(c, r->model->parameters + param + done,
+                              kvsi_reducer_sum(r, bucket, range.from + done),
+                              o->mean + moment + done, o->square + moment + done, count, &h,
+                              o->scale);
+        }
         kvsi_reducer_gather(o->reducer, b);
     }
     r->model->version += r->first_group == KVSI_MATRICES;

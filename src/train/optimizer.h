@@ -3,13 +3,15 @@
 #ifndef KVSI_TRAIN_OPTIMIZER_H
 #define KVSI_TRAIN_OPTIMIZER_H
 
+#include "train/rates.h"
 #include "train/reducer.h"
 
 typedef struct kvsi_optimizer {
     kvsi_reducer *reducer; /* borrowed */
     real *mean, *square;   /* moments of the parameters that this rank updates: whole or sharded */
     double *sum, *scale;   /* backend memory: sum of squares, and factor of the gradients */
-    double *sums;          /* [1 + ranks, buckets, chunks per rank] */
+    kvsi_rates rates;
+    double *sums; /* [1 + ranks, buckets, chunks per rank] */
 } kvsi_optimizer;
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err);

@@ -62,6 +62,11 @@ static kvs_status create_trainer(run *r, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "eval-every is %llu, but the data has nothing to evaluate",
                          (unsigned long long)job->config.eval_every);
+    if ((job->config.patience > 0 || job->config.save_best) && job->config.eval_every == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "%s needs evaluations, but eval-every is 0",
+                         job->config.save_best ? "save-best" : "patience");
+    if (job->config.save_best && !job->out)
+        return kvsi_fail(err, KVS_E_INVALID, "save-best needs a run folder, but out is NULL");
     TRY(kvs_trainer_create(&r->trainer, job->model, job->data, &job->config, err));
     kvsi_trainer_set_async_gather(r->trainer);
     r->settings = kvsi_run_settings(job);
@@ -205,55 +210,68 @@ static kvs_status log_step(run *r, kvs_step_record *record, kvs_err *err)
     return kvsi_run_log_step(r->folder, record, has_shift ? r->layers : NULL, layers, err);
 }
 
-static int has_benchmarks_at(const run *r, uint64_t step)
+/* The same on all ranks, also if only some have the callback. */
+static int is_benchmark_due(const run *r, uint64_t step)
 {
     const uint64_t every = r->job->config.eval_tasks_every;
 
-    return r->job->benchmark && every > 0 && step % every == 0;
+    return every > 0 && step > 0 && step % every == 0;
 }
 
-static kvs_status score_benchmarks(const run *r, uint64_t step, kvs_err *err)
+static kvs_status score_benchmarks(const run *r, uint64_t step, int *request, kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
     kvs_benchmark_scores made = {0};
 
-    job->benchmark(job->user, job->model, step, &made);
+    if (!job->benchmark)
+        return KVS_OK;
+    *request |= job->benchmark(job->user, job->model, step, &made);
     return made.count > 0 && r->folder ? kvsi_run_log_benchmarks(r->folder, step, &made, err)
                                        : KVS_OK;
 }
 
 /* Rank 0 scores; the other ranks wait for it in report_progress. */
-static kvs_status benchmark(const run *r, uint64_t step, kvs_err *err)
+static kvs_status benchmark(const run *r, uint64_t step, int *request, kvs_err *err)
 {
-    if (!has_benchmarks_at(r, step))
+    if (!is_benchmark_due(r, step))
         return KVS_OK;
     TRY(kvsi_trainer_wait(r->trainer, err));
-    return r->is_first ? score_benchmarks(r, step, err) : KVS_OK;
+    return r->is_first ? score_benchmarks(r, step, request, err) : KVS_OK;
 }
 
-/* A run that was stopped while it scored has a checkpoint of that step, but no scores. */
-static kvs_status benchmark_resumed(const run *r, kvs_err *err)
+/* What one rank requests, all do: *request is the union of the ranks' requests. */
+static kvs_status share_request(const run *r, int *request, kvs_err *err)
+{
+    const int own = *request;
+
+    TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
+    for (size_t i = 0; i < r->comm->size; i++)
+        *request |= r->requests[i];
+    return KVS_OK;
+}
+
+/* A run that was stopped while it scored has a checkpoint of that step, but no scores.  If it is
+ * stopped again, it must not go on to another step: the scores would be missing for good. */
+static kvs_status benchmark_resumed(const run *r, int *request, kvs_err *err)
 {
     const uint64_t step = r->result->steps;
 
-    if (!r->folder || step == 0 || !has_benchmarks_at(r, step) ||
-        kvsi_run_last_benchmarks(r->folder) >= step)
+    if (!is_benchmark_due(r, step))
         return KVS_OK;
-    return score_benchmarks(r, step, err);
+    if (r->folder && kvsi_run_last_benchmarks(r->folder) < step)
+        TRY(score_benchmarks(r, step, request, err));
+    return share_request(r, request, err);
 }
 
-/* Calls `progress` on every rank; what one rank requests, all do. */
+/* Calls `progress` on every rank. */
 static kvs_status report_progress(const run *r, const kvs_step_record *record, int *request,
                                   kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
-    const int own = job->progress ? job->progress(job->user, record) : 0;
 
-    TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
-    *request = 0;
-    for (size_t i = 0; i < r->comm->size; i++)
-        *request |= r->requests[i];
-    return KVS_OK;
+    if (job->progress)
+        *request |= job->progress(job->user, record);
+    return share_request(r, request, err);
 }
 
 static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
@@ -275,19 +293,45 @@ static double seconds_so_far(const run *r)
     return r->progress.seconds + kvsi_clock_seconds() - r->started;
 }
 
+/* Counts the evaluations since the best one.  Returns whether the step has a new best one. */
+static int note_evaluation(run *r, const kvs_step_record *record)
+{
+    const int is_best = record->eval_loss < r->progress.best_loss; /* NaN without an evaluation */
+
+    if (is_best)
+        r->progress.best_loss = record->eval_loss;
+    if (!isnan(record->eval_loss))
+        r->progress.stale = is_best ? 0 : r->progress.stale + 1;
+    return is_best;
+}
+
+/* Whether the step had one evaluation too many without a lower loss. */
+static int is_out_of_patience(const run *r, const kvs_step_record *record)
+{
+    const uint64_t patience = r->job->config.patience;
+    char line[160];
+
+    if (patience == 0 || isnan(record->eval_loss) || r->progress.stale < patience)
+        return 0;
+    snprintf(line, sizeof line, "ended after step %llu: %llu evaluations without a loss below %.4f",
+             (unsigned long long)record->step, (unsigned long long)r->progress.stale,
+             r->progress.best_loss);
+    notice(r, line);
+    return 1;
+}
+
 /* Saves a checkpoint if one is due or requested; also when the run is to stop. */
-static kvs_status save(run *r, const kvs_step_record *record, int request, kvs_err *err)
+static kvs_status save(run *r, const kvs_step_record *record, int is_best, int request,
+                       kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
     const uint64_t every = job->config.checkpoint_every, step = record->step;
-    const int is_best = record->eval_loss < r->progress.best_loss; /* NaN without an evaluation */
-    const int is_due = every > 0 && (step % every == 0 || step == job->config.steps || is_best);
+    const int is_due = (is_best && job->config.save_best) ||
+                       (every > 0 && (step % every == 0 || step == job->config.steps || is_best));
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
     kvsi_run_progress progress;
     kvs_status st;
 
-    if (is_best)
-        r->progress.best_loss = record->eval_loss;
     if (!job->out || (!is_due && !request))
         return KVS_OK;
     progress = r->progress;
@@ -305,11 +349,38 @@ out:
 
 /* ---- finish ---------------------------------------------------------------------------------- */
 
+/* Replaces the weights by those of ckpt/best, if there are any.  Collective; rank 0 has the folder. */
+static kvs_status take_best(run *r, kvs_err *err)
+{
+    kvsi_training_state state = kvsi_trainer_state(r->trainer);
+    char *path = NULL, line[160];
+    kvs_status st = KVS_OK;
+
+    if (!r->job->config.save_best || !(r->progress.best_loss < INFINITY))
+        return KVS_OK;
+    TRY_OUT(kvsi_trainer_wait(r->trainer, err));
+    if (r->is_first)
+        st = kvsi_run_path(&path, r->ckpt_dir, KVSI_CHECKPOINT_BEST, err);
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvsi_checkpoint_read(&state, path, err));
+    if (state.step != r->result->steps) {
+        kvsi_trainer_set_step(r->trainer, state.step);
+        snprintf(line, sizeof line, "the model is that of step %llu, with the lowest loss",
+                 (unsigned long long)state.step);
+        notice(r, line);
+    }
+out:
+    json_decref(state.run);
+    kvsi_free(path);
+    return st;
+}
+
 static kvs_status finish(run *r, kvs_err *err)
 {
     const kvsi_train_job *job = r->job;
     kvs_train_result *result = r->result;
 
+    TRY(take_best(r, err));
     if (job->data->no_evaluation)
         result->final.loss = result->final.accuracy = NAN;
     else
@@ -351,17 +422,22 @@ kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_e
 
     *result = (kvs_train_result){.size = sizeof *result, .final = {.size = sizeof result->final}};
     TRY_OUT(prepare(&r, err));
-    TRY_OUT(benchmark_resumed(&r, err));
+    TRY_OUT(benchmark_resumed(&r, &request, err));
     while (!(request & KVS_PROGRESS_STOP) && result->steps < job->config.steps) {
         kvs_step_record record;
+        int is_best;
 
+        request = 0;
         TRY_OUT(step(&r, &record, err));
         TRY_OUT(evaluate(&r, &record, err));
         TRY_OUT(log_step(&r, &record, err));
-        TRY_OUT(benchmark(&r, record.step, err));
+        TRY_OUT(benchmark(&r, record.step, &request, err));
         TRY_OUT(report_progress(&r, &record, &request, err));
         TRY_OUT(sample(&r, record.step, err));
-        TRY_OUT(save(&r, &record, request, err));
+        is_best = note_evaluation(&r, &record);
+        if (is_out_of_patience(&r, &record))
+            request |= KVS_PROGRESS_STOP;
+        TRY_OUT(save(&r, &record, is_best, request, err));
     }
     TRY_OUT(finish(&r, err));
 out:

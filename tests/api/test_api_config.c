@@ -3,7 +3,8 @@
 
 static void check_setting(const kvs_setting *setting)
 {
-    static const char *const types[] = {"flag", "count", "number", "choice", "counts", "numbers"};
+    static const char *const types[] = {"flag", "count", "number", "choice",
+                                        "counts", "numbers", "text"};
     size_t type = 0;
 
     assert_non_null(setting->name);

@@ -242,6 +242,7 @@ static void count_patterns(void *user, const kvs_pattern *pattern)
 static void test_lens(void **state)
 {
     static const int32_t ids[] = {1, 2, 3}, wrong[] = {API_VOCAB};
+    static const char *const labels[] = {"a", "b", "c"};
     kvs_lens_options options;
     kvs_head_reading readings[API_LAYERS * API_HEADS];
     kvs_coefficients head;
@@ -306,6 +307,37 @@ static void test_lens(void **state)
     expect_needed(svg, kvs_patterns_draw(NULL, api_model, &options, &err));
     expect_needed(model, kvs_patterns_draw(api_path("a.svg"), NULL, &options, &err));
     expect_needed(options, kvs_patterns_draw(api_path("a.svg"), api_model, NULL, &err));
+
+    expect_needed(svg, kvs_text_patterns_draw(NULL, api_model, ids, labels, 2, &err));
+    expect_needed(model, kvs_text_patterns_draw(api_path("a.svg"), NULL, ids, labels, 2, &err));
+    expect_needed(ids, kvs_text_patterns_draw(api_path("a.svg"), api_model, NULL, labels, 2, &err));
+    expect_needed(labels, kvs_text_patterns_draw(api_path("a.svg"), api_model, ids, NULL, 2, &err));
+    expect_invalid("expected 2 to",
+                   kvs_text_patterns_draw(api_path("a.svg"), api_model, ids, labels, 1, &err));
+}
+
+static void test_estimates(void **state)
+{
+    kvs_train_config *train;
+    kvs_plan plan;
+    double peak;
+
+    (void)state;
+    expect_ok(kvs_train_config_create(&train, NULL, &err));
+    expect_ok(
+        kvs_train_plan(&plan, api_runtime, kvs_model_get_config(api_model), NULL, train, &err));
+    peak = kvs_train_peak(api_runtime, train);
+    assert_true(peak > 0);
+    expect_nan(kvs_train_peak(NULL, train));
+    expect_nan(kvs_train_peak(api_runtime, NULL));
+    assert_true(
+        fabs(kvs_train_seconds(&plan, kvs_model_get_config(api_model), train, 20, peak) /
+                 kvs_train_seconds(&plan, kvs_model_get_config(api_model), train, 10, peak) -
+             2) < 1e-9);
+    expect_nan(kvs_train_seconds(NULL, kvs_model_get_config(api_model), train, 1, peak));
+    expect_nan(kvs_train_seconds(&plan, NULL, train, 1, peak));
+    expect_nan(kvs_train_seconds(&plan, kvs_model_get_config(api_model), NULL, 1, peak));
+    kvs_train_config_free(train);
 }
 
 /* ---- experiments ---- */
@@ -315,6 +347,12 @@ static int stop_at_once(void *user, const kvs_repro_progress *progress)
     (void)user;
     (void)progress;
     return 1;
+}
+
+static void ignore_text(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
 }
 
 static void test_experiments(void **state)
@@ -388,10 +426,15 @@ static void test_experiments(void **state)
     expect_needed(html, kvs_repro_report(&experiments, api_dir, NULL, &err));
     expect_status(KVS_E_IO, "no-folder",
                   kvs_repro_report(&experiments, api_path("no-folder"), api_path("a.html"), &err));
-    expect_needed(dir, kvs_repro_summary(&experiments, NULL, api_path("a.md"), &err));
-    expect_needed(markdown, kvs_repro_summary(&experiments, api_dir, NULL, &err));
+    expect_needed(dir, kvs_repro_summary(&experiments, NULL, NULL, api_path("a.md"), &err));
+    expect_needed(markdown, kvs_repro_summary(&experiments, api_dir, NULL, NULL, &err));
+    expect_status(
+        KVS_E_IO, "no-folder",
+        kvs_repro_summary(&experiments, api_path("no-folder"), NULL, api_path("a.md"), &err));
+    expect_needed(dir, kvs_repro_power(NULL, ignore_text, NULL, &err));
+    expect_needed(write, kvs_repro_power(api_dir, NULL, NULL, &err));
     expect_status(KVS_E_IO, "no-folder",
-                  kvs_repro_summary(&experiments, api_path("no-folder"), api_path("a.md"), &err));
+                  kvs_repro_power(api_path("no-folder"), ignore_text, NULL, &err));
 }
 
 int main(void)
@@ -404,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_theorems_1_and_2),
         cmocka_unit_test(test_theorem_3),
         cmocka_unit_test(test_lens),
+        cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_experiments),
     };
 

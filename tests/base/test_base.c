@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "base/program.h"
 #include "base/text.h"
@@ -56,6 +57,46 @@ static char *path_of(const char *name)
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
+
+static void only_a_file_that_surely_is_absent_does_not_exist(void **state)
+{
+    (void)state;
+    assert_false(kvsi_file_exists(path_of("nothing")));
+    assert_int_equal(kvsi_file_write_text(path_of("file"), "text", NULL), KVS_OK);
+    assert_true(kvsi_file_exists(path_of("file")));
+    assert_false(kvsi_file_exists(path_of("file/below")));
+    assert_int_equal(symlink("loop", path_of("loop")), 0);
+    assert_true(kvsi_file_exists(path_of("loop"))); /* opening it will tell what is wrong */
+    assert_int_equal(unlink(path_of("loop")), 0);
+    assert_int_equal(unlink(path_of("file")), 0);
+}
+
+static void an_address_in_a_mapping_leads_to_its_path(void **state)
+{
+    enum { MANY = 300 }; /* more than are kept */
+    kvsi_mapping one, many[MANY];
+    char path[256];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", path_of("mapped"));
+    assert_int_equal(kvsi_file_write_text(path, "text", NULL), KVS_OK);
+    assert_int_equal(kvsi_mapping_open(&one, path, NULL), KVS_OK);
+    assert_string_equal(kvsi_mapping_path(one.data), path);
+    assert_string_equal(kvsi_mapping_path(one.data + one.size - 1), path);
+    assert_null(kvsi_mapping_path(one.data + one.size));
+    assert_null(kvsi_mapping_path(path));
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(kvsi_mapping_open(&many[i], path, NULL), KVS_OK);
+    for (size_t i = 0; i < MANY; i++) {
+        const unsigned char *data = many[i].data;
+
+        kvsi_mapping_close(&many[i]);
+        assert_null(kvsi_mapping_path(data));
+    }
+    assert_string_equal(kvsi_mapping_path(one.data), path);
+    kvsi_mapping_close(&one);
+    assert_int_equal(unlink(path), 0);
+}
 
 static void a_file_comes_back_as_written(void **state)
 {
@@ -373,6 +414,8 @@ static void numbers_speak_to_people(void **state)
         {999499, "11 d 13 h", "999k"},
         {999501, "11 d 13 h", "1.00M"},
         {12345678, "142 d 21 h", "12.3M"},
+        {123456789, "3.91 years", "123M"},
+        {34812374400, "1103 years", "34.8G"},
         {NAN, "?", "?"},
     };
     char text[32];
@@ -428,6 +471,8 @@ static void programs_are_filters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_a_file_that_surely_is_absent_does_not_exist),
+        cmocka_unit_test(an_address_in_a_mapping_leads_to_its_path),
         cmocka_unit_test(a_file_comes_back_as_written),
         cmocka_unit_test(only_regular_files_are_read_or_replaced),
         cmocka_unit_test(an_abandoned_file_never_shows),

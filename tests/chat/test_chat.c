@@ -127,6 +127,9 @@ static void test_refused(void **state)
     expect_refused("{{ '%s' % x }}", KVS_E_UNSUPPORTED, "operator");
     expect_refused("{{ 2 ** 3 }}", KVS_E_UNSUPPORTED, "'**'");
     expect_refused("{% for x in y recursive %}{% endfor %}", KVS_E_UNSUPPORTED, "recursive");
+    expect_refused("{% set x = {\n'a': 1, 2: 3} %}", KVS_E_UNSUPPORTED,
+                   "line 2: a dict with a key");
+    expect_refused("{{ {-1: 3} }}", KVS_E_UNSUPPORTED, "line 1: a dict with a key");
     expect_refused("{% break %}", KVS_E_FORMAT, "outside of a loop");
     expect_refused("{% for x in y %}{% generation %}{% break %}{% endgeneration %}{% endfor %}",
                    KVS_E_FORMAT, "outside of a loop");

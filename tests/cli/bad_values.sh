@@ -65,6 +65,7 @@ refused 2 "option '--lr'" --lr nan
 refused 2 "option '--steps'" --steps 1e3
 refused 2 "accumulate" --batch 128 --accumulate 3
 refused 2 "beta1" --beta1 1
+refused 2 "option '--eps': expected a number above 0 to below 1, found '0'" --eps 0
 refused 2 "option '--out' needs a value" --out
 refused 2 "nosuch" --cpu-level nosuch
 refused 2 "option '--task'" --task sorting

@@ -41,7 +41,13 @@ hint train --batch-size --batch
 hint train --num-train-epochs --epochs
 hint train --hlep --help
 hint generate --temperature --temp
+hint train --temperature --sample-temp
+hint train --freeze --rates
 hint generate --max-new-tokens --new-tokens
+
+"$KVSHIFT" generate -n5 >out 2>err && fail "'-n5' is accepted"
+grep -q "unknown option '-n5'; did you mean '-n 5'?" err || fail "'-n5': $(cat err)"
+"$KVSHIFT" version --help | grep -q 'HTTP: whether' || fail "the help of version does not explain its lines"
 
 # Man pages: every command and verb has one; groff finds no fault.
 pages=0

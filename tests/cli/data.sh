@@ -100,7 +100,6 @@ refused 2 "'empty.txt' contains no text" build empty.txt -t bytes --out bad/corp
 refused 2 "the text has 1 token, expected at least 2" build one.txt -t bytes --out bad/corpus
 refused 2 "split has 1 token, expected a document" build one.txt one.txt -t bytes --out bad/corpus
 refused 2 "option '--tokenizer' is required" build text.txt --out bad/corpus
-refused 2 "option '--out' is required" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
 refused 2 "has no EOS token" build text.txt -t bytes --eos yes --out bad/corpus
@@ -145,4 +144,39 @@ passed check nano.bin --vocab 4
 has '1 shard, 3 tokens below 4; its format has no checksums'
 passed info nano.bin --vocab 4
 has '^format +nanoGPT, 16-bit ids'
+# Standard input and pipes: text, JSON lines, an array, plain or compressed, as if they were files.
+seq 3000 | sed 's/^/a text of many lines, number /' >piped.txt
+sed 's/.*/{"text": "&"}/' piped.txt >piped.jsonl
+{ echo '['; sed '$!s/$/,/' piped.jsonl; echo ']'; } >piped.json
+gzip -k piped.txt piped.jsonl
+for name in piped.txt piped.jsonl piped.json piped.txt.gz piped.jsonl.gz; do
+    passed build "$name" -t bytes --out "$name.file" --quiet
+    "$KVSHIFT" data build - -t bytes --out "$name.input" --quiet <"$name" >out 2>err ||
+        fail "standard input, $name: $(cat err)"
+    "$KVSHIFT" data build <(cat "$name") -t bytes --out "$name.pipe" --quiet >out 2>err ||
+        fail "a pipe, $name: $(cat err)"
+    for way in input pipe; do
+        for split in train valid; do
+            cmp "$name.file/$split-00000.shard" "$name.$way/$split-00000.shard" || fail "$name, $way"
+        done
+    done
+    "$KVSHIFT" tokenizer train "$name" --vocab 270 --out "$name.tok" >out
+    "$KVSHIFT" tokenizer train - --vocab 270 --out "$name.piped" <"$name" >out
+    cmp "$name.tok" "$name.piped" || fail "the tokenizer of $name differs when it is piped"
+done
+grep -q '"piped input"' piped.txt.input/corpus.json || fail "$(cat piped.txt.input/corpus.json)"
+printf '{not json\nbut text, and more of it\n%.0s' $(seq 20) >braces.txt
+"$KVSHIFT" data build - -t bytes --out braces --quiet <braces.txt >out || fail "text that starts with a brace"
+printf '{"text": "a"}\n{broken\n' | "$KVSHIFT" data build - -t bytes --out broken >out 2>err &&
+    fail "a broken line is accepted"
+[[ $(cat err) == "kvshift: 'piped input' line 2: "* ]] || fail "the message is $(cat err)"
+[[ ! -e broken ]] || fail "half a corpus is left"
+[[ -z $(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'kvshift-??????' -newer braces.txt) ]] || fail "copies are left"
+
+# Results as JSON.
+passed build piped.txt -t bytes --out json --quiet --json
+has '"vocab": 256'
+passed check json --json
+has '"by": "position"'
+
 echo "passed"

@@ -24,6 +24,13 @@ printf 'the cat' >prompt.txt
 "$KVSHIFT" generate -m run -n 20 --temp 0 <prompt.txt >input
 cmp option file || fail "a prompt file gives a different text"
 cmp option input || fail "a prompt on standard input gives a different text"
+printf 'the cat\r\n' >line.txt
+"$KVSHIFT" generate -m run -n 20 --temp 0 <line.txt >input
+cmp option input || fail "a line end after the prompt is part of it"
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --echo >echoed
+cmp <(printf 'the cat'; cat option) echoed || fail "--echo prints: $(cat echoed)"
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --echo --json >out
+check "assert o[0]['text'] + '\n' == open('echoed').read()"
 "$KVSHIFT" generate -m run -p '' -n 5 --temp 0 --json >out
 bos=$("$KVSHIFT" tokenizer encode -t tok.json --text '<|endoftext|>')
 check "assert o[0]['prompt_tokens'] == 1"

@@ -81,8 +81,8 @@ make gate --shift gate --layers 3 --sliding-window 4 --sliding-layers 1 --slidin
 "$KVSHIFT" inspect gate >out
 has out "shift-form gate" "sliding-layers 1" "sliding-heads 2" "sliding-kv-heads 2"
 [[ $(grep -c '^ *1  .* 1\.0000 ' out) == 2 ]] || fail "layer 1 has not two heads: $(cat out)"
-make none --shift none
-"$KVSHIFT" inspect none >out
+make vanilla --shift none
+"$KVSHIFT" inspect vanilla >out
 ! grep -q coefficients out || fail "an unshifted model has coefficients: $(cat out)"
 
 # config.json alone is enough for everything except the coefficients.

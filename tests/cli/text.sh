@@ -84,4 +84,19 @@ refused 1 "nowhere" train --data nowhere
 refused 2 "'--sample-every' needs '--data'" train --sample-every 2
 refused 2 "'--sample-prompt': expected 1 to 32 tokens" train "${small[@]}" --sample-every 2 \
     --sample-prompt "$(printf '!%.0s' $(seq 33))"
+
+# The attention of every head on a text, with its tokens; a page with losses by time and work, and samples.
+if command -v gnuplot >/dev/null; then
+    "$KVSHIFT" analyze run --text 'the cat sat' --svg text.svg >/dev/null
+    for part in '·sat\|·s' 'α = (' 'β = ('; do
+        grep -q "$part" text.svg || fail "the drawing has no '$part'"
+    done
+    "$KVSHIFT" train --data corpus "${small[@]}" --steps 4 --sample-every 2 --out drawn --quiet >/dev/null
+    "$KVSHIFT" report drawn --html page.html >/dev/null
+    for part in 'time of training steps' 'work (TFLOP)' 'Step 4' '<pre><b>'; do
+        grep -qF "$part" page.html || fail "the page has no '$part'"
+    done
+fi
+refused 2 "'--text' needs '--svg'" analyze run --text 'the cat'
+refused 2 "expected at most 40" analyze run --text "$(printf '! %.0s' $(seq 50))" --svg x.svg
 echo "passed"

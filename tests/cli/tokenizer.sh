@@ -82,7 +82,6 @@ head -c 100 a.json >cut.json
 : >empty
 refused 2 "did you mean 'tokenizer encode'?" encoed
 refused 2 "'--tokenizer' is required" encode
-refused 2 "'--out' is required" train text
 refused 2 "expected at least 1 FILE" train --out x.json
 refused 2 "expected 258" train text --vocab 257 --special a --special b --out x.json
 refused 2 "is given twice" train text --vocab 300 --special a --special a --out x.json

@@ -12,10 +12,10 @@ small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-
 
 # A run with its folder.
 "$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --out "runs/it's one" >out 2>err
-for file in train.jsonl result.json config.json model.safetensors; do
+for file in train.jsonl result.json config.json model.safetensors modeling_kvshift.py; do
     [[ -s "runs/it's one/$file" ]] || fail "no $file"
 done
-[[ $(find runs -type f | wc -l) == 9 ]] || fail "not nine files: $(find runs -type f)"
+[[ $(find runs -type f | wc -l) == 10 ]] || fail "not ten files: $(find runs -type f)"
 [[ $(wc -l <"runs/it's one/train.csv") == 41 ]] || fail "train.csv has not 1 + 40 lines"
 grep -q '^step,loss,lr,accuracy,' "runs/it's one/train.csv" || fail "train.csv has no head"
 grep -Eq '^20(,[^,]*){6}(,[0-9.]+){2}(,-?[0-9.]+){4},,$' "runs/it's one/train.csv" ||
@@ -41,7 +41,7 @@ grep -q "\"out\": \"caf$(printf '\xef\xbf\xbd')\"" out || fail "its name: $(cat 
 grep -q 'has no complete checkpoint' err || fail "resume: $(cat err)"
 
 # The same run with --json prints only JSON, with the same values.
-"$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --threads 1 --quiet --json \
+"$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --threads 1 --out none --quiet --json \
     >again.json 2>err
 [[ ! -s err ]] || fail "--quiet prints: $(cat err)"
 for key in steps final_accuracy final_loss step_at_99 seconds tokens tokens_per_s parameters seed \
@@ -52,7 +52,7 @@ done
 [[ $(value again.json out) == null ]] || fail "out: $(value again.json out)"
 [[ $(value again.json final_loss) == "$(value "runs/it's one/result.json" final_loss)" ]] ||
     fail "two equal runs give different losses"
-"$KVSHIFT" train "${small[@]}" --steps 40 --seed 2 --quiet --json >other.json
+"$KVSHIFT" train "${small[@]}" --steps 40 --seed 2 --out none --quiet --json >other.json
 [[ $(value again.json final_loss) != "$(value other.json final_loss)" ]] ||
     fail "another seed gives the same loss"
 
@@ -261,6 +261,13 @@ if command -v gnuplot >/dev/null; then
     "$KVSHIFT" report "runs/it's one" --title 'A & B' --html page.html --svg curves.svg >out
     grep -q '<h1>A &amp; B</h1>' page.html || fail "the page has no heading"
     grep -q '</svg>' curves.svg || fail "no curves"
+    for part in 'learning rate' 'gradient norm' 'α of keys' 'β of values' '>layer<' 'Processor: '; do
+        grep -q "$part" page.html || fail "the page has no '$part'"
+    done
+    grep -Eq 'parameters; seed 1; 20[0-9-]+' curves.svg || fail "the curves have no title"
 fi
+"$KVSHIFT" report runs >folder
+"$KVSHIFT" report runs/* >each
+cmp folder each || fail "a folder of runs is not its runs: $(cat folder)"
 [[ -z $(find . -name '*.tmp-*') ]] || fail "temporary files are left"
 echo "passed"

@@ -39,9 +39,9 @@ evaluations=$(grep -c '"eval_loss"' run/train.jsonl)
 ((evaluations >= 10 && evaluations <= 20)) || fail "$evaluations evaluations by default"
 grep -q '^eval-every = 2 .*# computed from other settings' run/config.resolved.toml ||
     fail "$(grep eval-every run/config.resolved.toml)"
-grep -Eq '^step 40/40  epoch [0-9]+\.[0-9]{2}  loss ' err || fail "no epoch is printed: $(cat err)"
+grep -Eq '^step 40/40  loss [0-9.]+  .* left  epoch [0-9]+\.[0-9]{2}  ' err || fail "no epoch is printed: $(cat err)"
 windows=$(head -1 run/train.jsonl | sed 's/.*"train_windows":\([0-9]*\).*/\1/')
-grep -q "^step 40/40  epoch $(awk -v w="$windows" 'BEGIN { printf "%.2f", 40 * 4 / w }')  " err ||
+grep -q "^step 40/40 .*  epoch $(awk -v w="$windows" 'BEGIN { printf "%.2f", 40 * 4 / w }')  " err ||
     fail "$windows windows: a different epoch is printed: $(tail -1 err)"
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 40 --dropout 0.1 --eval-every 0 --out bare \
     --quiet >/dev/null
@@ -55,12 +55,53 @@ for steps in 1 9 10 99 100 333 600 1000 4999 250000; do
         fail "$steps steps are evaluated every $every"
 done
 
-# ---- without --out nothing is saved; a notice before and after the run ----
+# ---- results have a place without --out; with --out none, notices before and after the run ----
 
-"$KVSHIFT" train --data corpus "${small[@]}" --steps 2 >out 2>err
-grep -qx 'nothing is saved: no --out' err || fail "no notice: $(cat err)"
-grep -qx 'files     none: no --out' out || fail "no notice: $(cat out)"
-[[ ! -e runs ]] || fail "a run without --out left files"
+"$KVSHIFT" train --data corpus "${small[@]}" --steps 2 --out none >out 2>err
+grep -qx 'nothing is saved: --out none' err || fail "no notice: $(cat err)"
+grep -qx 'files     none: --out none' out || fail "no notice: $(cat out)"
+[[ ! -e runs ]] || fail "--out none left files"
+for number in 1 2; do
+    "$KVSHIFT" train --data corpus "${small[@]}" --steps 2 >out 2>err
+    grep -qx "the run is saved in runs/corpus-$number" err || fail "no notice: $(cat err)"
+    [[ -s runs/corpus-$number/model.safetensors ]] || fail "run $number is not saved: $(find runs)"
+done
+"$KVSHIFT" train --task ngram --dim 16 --heads 2 --steps 1 --batch 2 --eval-sequences 2 --quiet >out
+[[ -s runs/ngram-1/model.safetensors ]] || fail "a task's run is not saved"
+"$KVSHIFT" train --data corpus "${small[@]}" --dry-run >/dev/null
+"$KVSHIFT" train --task ngram --show 1 >/dev/null
+[[ $(ls runs | paste -sd ' ') == "corpus-1 corpus-2 ngram-1" ]] || fail "runs: $(ls runs)"
+rm -r runs
+refused 2 "'--resume' needs '--out'" train --data corpus "${small[@]}" --resume
+"$KVSHIFT" tokenizer train text.txt --vocab 270 >out 2>err
+[[ -s text.tokenizer.json ]] || fail "tokenizer train: $(cat out err)"
+"$KVSHIFT" data build text.txt -t tok.json >out 2>err
+[[ -s corpora/text/corpus.json ]] && grep -qx 'the corpus is saved in corpora/text' err ||
+    fail "data build: $(cat out err)"
+
+# ---- the end by patience, and the best model ----
+
+"$KVSHIFT" train --data corpus "${small[@]}" --steps 400 --lr 0.1 --eval-every 5 --patience 3 \
+    --save-best --out best --quiet >out 2>err
+grep -q '^kvshift: ended after step [0-9]*: 3 evaluations without a loss below' err ||
+    fail "no early end: $(cat err)"
+lowest=$(sed -n 's/.*"eval_loss":\([0-9.]*\).*/\1/p' best/train.jsonl | sort -g | head -1)
+final=$(sed -n 's/.*"final_loss": *\([0-9.]*\).*/\1/p' best/result.json)
+awk -v a="$lowest" -v b="$final" 'BEGIN { exit !(a - b < 1e-6 && b - a < 1e-6) }' ||
+    fail "the best loss is $lowest, that of the model $final"
+cmp best/model.safetensors best/ckpt/best/model.safetensors || fail "the model is not the best one"
+"$KVSHIFT" train --resume --out best --steps 410 --quiet >out 2>err || fail "cannot continue: $(cat err)"
+refused 2 "patience needs evaluations" train --data corpus "${small[@]}" --eval-every 0 \
+    --patience 2 --steps 3 --out new
+
+# ---- tensors that are frozen by name ----
+
+"$KVSHIFT" train --init-from run --data corpus --steps 3 --batch 4 --rates 'embed_tokens=0' --out frozen \
+    --quiet >out 2>err || fail "--rates: $(cat err)"
+grep -q '"rates":"embed_tokens=0"' frozen/train.jsonl || fail "the rates are not in the log"
+refused 2 "no tensor is named 'embedding'" train --init-from run --data corpus --steps 3 --batch 4 \
+    --rates embedding=0 --out new
+refused 2 "unknown option '--freeze'; did you mean '--rates'?" train --freeze embed_tokens
 
 # ---- held-out text, and a warning for text that was trained on ----
 

@@ -183,10 +183,10 @@ static void check_environment(const setting_table *of, const kvsi_setting *row, 
 static void quote(char *out, size_t size, const kvsi_setting *row, const char *value)
 {
     snprintf(out, size,
-             kvsi_setting_is_list(row)        ? "[%s]"
-             : row->kind == KVSI_SETTING_ENUM ? "\"%s\""
-             : row->kind == KVSI_SETTING_FLAG ? "true"
-                                              : "%s",
+             kvsi_setting_is_list(row)                                            ? "[%s]"
+             : row->kind == KVSI_SETTING_ENUM || row->kind == KVSI_SETTING_STRING ? "\"%s\""
+             : row->kind == KVSI_SETTING_FLAG                                     ? "true"
+                                                                                  : "%s",
              value);
 }
 

@@ -318,29 +318,38 @@ static void rotary_channels_of_families_are_whole(void **state)
 static void activations_of_families_come_back(void **state)
 {
     static const struct {
-        const char *read, *written;
+        const char *type, *read, *written;
         kvsi_activation activation;
     } cases[] = {
-        {"gelu", "gelu", KVSI_ACTIVATION_GELU},
-        {"gelu_python", "gelu", KVSI_ACTIVATION_GELU},
-        {"gelu_fast", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
-        {"gelu_pytorch_tanh", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
+        {"gpt_neox", "gelu", "gelu", KVSI_ACTIVATION_GELU},
+        {"gpt_neox", "gelu_python", "gelu", KVSI_ACTIVATION_GELU},
+        {"gpt_neox", "gelu_fast", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
+        {"gpt_neox", "gelu_pytorch_tanh", "gelu_fast", KVSI_ACTIVATION_GELU_TANH},
+        {"gpt2", "gelu_fast", "gelu_new", KVSI_ACTIVATION_GELU_TANH},
+        {"gpt2", "gelu", "gelu", KVSI_ACTIVATION_GELU},
+        {"gpt2", "relu", "relu", KVSI_ACTIVATION_RELU},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int gpt2 = strcmp(cases[i].type, "gpt2") == 0;
+        const char *key = gpt2 ? "activation_function" : "hidden_act";
         const kvsi_family *family;
         kvs_model_config config;
         char changes[128];
         json_t *object;
 
-        snprintf(changes, sizeof changes, "{\"model_type\": \"gpt_neox\", \"hidden_act\": \"%s\"}",
-                 cases[i].read);
-        check_good(&config, changes);
+        snprintf(changes, sizeof changes, "{\"model_type\": \"%s\", \"%s\": \"%s\"}", cases[i].type,
+                 key, cases[i].read);
+        if (gpt2)
+            check_good_gpt2(&config, changes);
+        else
+            check_good(&config, changes);
         assert_int_equal(config.activation, cases[i].activation);
         object = kvsi_hf_config_to_family_json(&config, &family);
-        assert_string_equal(json_string_value(json_object_get(object, "hidden_act")),
-                            cases[i].written);
+        assert_string_equal(json_string_value(json_object_get(object, "model_type")),
+                            cases[i].type);
+        assert_string_equal(json_string_value(json_object_get(object, key)), cases[i].written);
         json_decref(object);
     }
 }
@@ -352,7 +361,7 @@ static void what_gpt2_cannot_be_is_refused(void **state)
         {"{\"n_inner\": 0}", "'n_inner'"},
         {"{\"n_head\": 7}", "heads 7"},
         {"{\"attn_pdrop\": 1}", "dropout attention"},
-        {"{\"activation_function\": \"relu\"}", "'activation_function'"},
+        {"{\"activation_function\": \"silu\"}", "'activation_function'"},
         {"{\"scale_attn_weights\": false}", "'scale_attn_weights'"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", "'scale_attn_by_inverse_layer_idx'"},
         {"{\"architectures\": [\"LlamaForCausalLM\"]}", "GPT2LMHeadModel"},
@@ -413,6 +422,20 @@ static void what_cannot_be_run_is_refused(void **state)
          " \"factor\": 2}}",
          "contradict"},
         {"{\"rope_scaling\": {\"rope_type\": \"default\", \"factor\": 2}}", "'factor'"},
+        {"{\"rope_scaling\": {\"rope_type\": \"linear\", \"type\": \"dynamic\", \"factor\": 2}}",
+         "keys 'rope_type' and 'type' contradict"},
+        {"{\"rope_theta\": 500000, \"rope_parameters\": {\"rope_theta\": 1e4}}",
+         "'rope_theta': expected 10000, as 'rope_theta'"},
+        {"{\"model_type\": \"phi3\", \"partial_rotary_factor\": 0.5,"
+         " \"rope_parameters\": {\"partial_rotary_factor\": 1}}",
+         "'partial_rotary_factor': expected 1"},
+        {"{\"original_max_position_embeddings\": 64, \"rope_scaling\": {\"type\": \"yarn\","
+         " \"factor\": 2, \"original_max_position_embeddings\": 32}}",
+         "'original_max_position_embeddings': expected 32"},
+        {"{\"model_type\": \"gemma3_text\", \"rope_local_base_freq\": 5000, \"rope_parameters\":"
+         " {\"full_attention\": {\"rope_theta\": 1e6},"
+         " \"sliding_attention\": {\"rope_theta\": 1e4}}}",
+         "'rope_local_base_freq': expected 10000"},
         {"{\"rope_scaling\": {}}", "'rope_scaling'"},
         {"{\"rope_scaling\": []}", "'rope_scaling'"},
         {"{\"partial_rotary_factor\": 0.5}", "'partial_rotary_factor'"},
@@ -424,6 +447,8 @@ static void what_cannot_be_run_is_refused(void **state)
         {"{\"rms_norm_eps\": \"small\"}", "'rms_norm_eps'"},
         {"{\"tie_word_embeddings\": 1}", "'tie_word_embeddings'"},
         {"{\"model_type\": \"bert\"}", "'bert'"},
+        {"{\"model_type\": \"unknown\"}", "the types that are: llama, gpt2, mistral, "},
+        {"{\"quantization_config\": {\"bits\": 4}}", "'quantization_config': expected null"},
         {"{\"model_type\": \"mixtral\"}", "mixtures of experts"},
         {"{\"model_type\": \"mistral\", \"architectures\": [\"LlamaForCausalLM\"]}", "MistralFor"},
         {"{\"model_type\": \"mistral\", \"sliding_window\": \"8\"}", "'sliding_window'"},

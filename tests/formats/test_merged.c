@@ -24,15 +24,27 @@ static const support_sizes sizes = {.vocab = VOCAB, .dim = 16, .ffn = 20, .conte
 
 #define KV_SHIFT SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)
 
+#define NEOX                                                                                       \
+    .norm_kind = KVSI_NORM_LAYER, .parallel = KVSI_PARALLEL_OWN,                                   \
+    .activation = KVSI_ACTIVATION_GELU, .plain_mlp = 1, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1
+#define OPT                                                                                        \
+    .norm_kind = KVSI_NORM_LAYER, .positions = KVSI_POSITIONS_LEARNED,                             \
+    .activation = KVSI_ACTIVATION_RELU, .plain_mlp = 1, .qkv_bias = 1, .o_bias = 1, .mlp_bias = 1, \
+    .tied = 1, .family = "opt"
+
+/* `family`: whose names the adapters have in PEFT's files; NULL = ours. */
 static const struct {
     const char *name;
     kvs_model_config special;
-    const char *on;
+    const char *on, *family;
 } models[] = {
-    {"llama", {KV_SHIFT, .kv_heads = 2}, NULL},
-    {"llama without a shift", {.tied = 1}, "q_proj,down_proj"},
-    {"some layers", {KV_SHIFT, .qkv_bias = 1}, "layers.1.*,layers.0.mlp.up_proj"},
-    {"gpt2", {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1}, NULL},
+    {"llama", {KV_SHIFT, .kv_heads = 2}, NULL, NULL},
+    {"llama without a shift", {.tied = 1}, "q_proj,down_proj", "llama"},
+    {"some layers", {KV_SHIFT, .qkv_bias = 1}, "layers.1.*,layers.0.mlp.up_proj", NULL},
+    {"gpt2", {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1}, NULL, NULL},
+    {"gpt_neox", {NEOX, .family = "gpt_neox"}, "o_proj,up_proj,layers.0.*.down_proj", "gpt_neox"},
+    {"gpt_neox with a shift", {KV_SHIFT, NEOX, .family = "gpt_neox"}, NULL, NULL},
+    {"opt", {OPT}, NULL, "opt"},
 };
 
 enum { MODELS = sizeof models / sizeof *models };
@@ -43,10 +55,14 @@ static kvs_model *make_adapted(kvs_runtime *rt, size_t index)
     kvs_model_config config = support_config(&models[index].special, &sizes);
     const kvs_adapter_options options = {
         .size = sizeof options, .rank = 3, .alpha = 0.7, .on = models[index].on};
+    const kvsi_family *family;
 
     assert_int_equal(kvs_model_config_finish(&config, &err), KVS_OK);
     if (kvsi_adapters_add(&config, &options, &err) != KVS_OK)
         fail_msg("%s: %s", models[index].name, err.message);
+    family = kvsi_adapters_family(&config);
+    assert_string_equal(family ? family->type : "",
+                        models[index].family ? models[index].family : "");
     return support_model(rt, &config, 5);
 }
 
@@ -329,15 +345,50 @@ static void packed_rows_have_no_adapter(void **state)
     copy = config;
     assert_int_equal(kvsi_adapters_add(&copy, &some, &err), KVS_OK);
     copy = config;
-    copy.family = "gpt_neox";
-    assert_int_equal(kvsi_adapters_add(&copy, &some, &err), KVS_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "gpt_neox have other names"));
-    copy = config;
     copy.shift.targets = KVS_SHIFT_K; /* no longer a model of the family */
     assert_int_equal(kvsi_adapters_add(&copy, &all, &err), KVS_OK);
 }
 
 /* ---- PEFT's files ---------------------------------------------------------------------------- */
+
+/* The adapters of GPT-NeoX have the names of its files, as PEFT's have. */
+static void adapters_have_the_names_of_their_family(void **state)
+{
+    static const char *const names[] = {
+        "base_model.model.gpt_neox.layers.0.attention.dense.lora_A.weight",
+        "base_model.model.gpt_neox.layers.1.mlp.dense_h_to_4h.lora_B.weight",
+        "base_model.model.gpt_neox.layers.0.mlp.dense_4h_to_h.lora_A.weight",
+    };
+    kvs_runtime *rt = support_runtime("reference");
+    char *dir = support_make_dir(), *config = kvsi_path_join(dir, KVSI_ADAPTER_CONFIG);
+    char *weights = kvsi_path_join(dir, KVSI_ADAPTER_WEIGHTS), *targets;
+    kvsi_safetensors *file;
+    kvs_model *model;
+    size_t index = 0;
+    json_t *object;
+
+    (void)state;
+    while (strcmp(models[index].name, "gpt_neox") != 0)
+        index++;
+    model = make_adapted(rt, index);
+    assert_int_equal(kvsi_adapter_files_write(model, dir, &err), KVS_OK);
+    assert_int_equal(kvsi_safetensors_open(&file, weights, &err), KVS_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!kvsi_safetensors_find(file, names[i]))
+            fail_msg("no tensor '%s'", names[i]);
+    assert_int_equal(kvsi_json_read(&object, config, JSON_LIMIT, &err), KVS_OK);
+    targets = json_dumps(json_object_get(object, "target_modules"), JSON_COMPACT);
+    assert_string_equal(targets, "[\"dense\",\"dense_h_to_4h\","
+                                 "\"gpt_neox.layers.0.mlp.dense_4h_to_h\"]");
+    free(targets);
+    json_decref(object);
+    kvsi_safetensors_close(file);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    kvsi_free(weights);
+    kvsi_free(config);
+    support_remove_dir(dir);
+}
 
 /* Changes a key of adapter_config.json; value NULL removes it. */
 static void change_key(const char *dir, const char *key, json_t *value)
@@ -543,6 +594,7 @@ int main(void)
         cmocka_unit_test(names_and_patterns_choose_matrices),
         cmocka_unit_test(wrong_adapters_are_refused),
         cmocka_unit_test(packed_rows_have_no_adapter),
+        cmocka_unit_test(adapters_have_the_names_of_their_family),
         cmocka_unit_test(other_adapters_are_refused_by_key),
         cmocka_unit_test(other_tensors_are_refused_by_name),
         cmocka_unit_test(inputs_are_checked),

@@ -634,6 +634,7 @@ static const struct {
     {"attention_dropout", NULL},
     {"dropout", NULL},
     {"max_position_embeddings", NULL},            /* the text is shorter */
+    {"long_factor", "phi3"},                      /* only beyond the original context */
     {"factor", "llama-rope-dynamic"},             /* only beyond the original context */
     {"original_max_position_embeddings", "phi3"}, /* is for a scaling, and there is none */
     {"max_window_layers", "qwen"},                /* 'layer_types' says it, here and below */
@@ -657,6 +658,38 @@ static int has_effect(const char *key, const char *name)
     return 1;
 }
 
+/* A name in a list: of a kind of layer the other one, or one that there is not. */
+static json_t *another_name(const char *name)
+{
+    static const char *const pairs[][2] = {
+        {"full_attention", "sliding_attention"},
+        {"hybrid", "hybrid_sliding"},
+    };
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        for (size_t k = 0; k < 2; k++)
+            if (strcmp(name, pairs[i][k]) == 0)
+                return json_string(pairs[i][1 - k]);
+    return json_string("nonsense");
+}
+
+static json_t *another(const json_t *value);
+
+/* A list in which one member is another one. */
+static json_t *with_another(const json_t *list, size_t index)
+{
+    const json_t *member = json_array_get(list, index);
+    json_t *copy = json_deep_copy(list);
+
+    if (json_is_string(member))
+        json_array_set_new(copy, index, another_name(json_string_value(member)));
+    else if (json_is_integer(member) && json_integer_value(member) <= 1) /* a flag */
+        json_array_set_new(copy, index, json_integer(!json_integer_value(member)));
+    else
+        json_array_set_new(copy, index, another(member));
+    return copy;
+}
+
 /* Another value of the same kind; NULL if the kind has none. */
 static json_t *another(const json_t *value)
 {
@@ -677,17 +710,14 @@ static void expect_other_logits(const trial *t, const kvs_model *model, const ch
     kvsi_free(logits);
 }
 
-/* With a value that does not fit the weights the model is refused; any other value is read. */
-static void try_another(const trial *t, const char *object, const char *key, const json_t *value)
+/* With a value that does not fit the weights the model is refused; any other value is read.  Takes
+ * the reference of the value. */
+static void expect_effect(const trial *t, const char *object, const char *key, json_t *other)
 {
-    json_t *other = another(value), *config;
     char *dir, *path, *weights, *link;
     kvs_model *model;
+    json_t *config;
 
-    if (!other || !has_effect(key, t->f->name)) {
-        json_decref(other);
-        return;
-    }
     dir = support_make_dir();
     path = kvsi_path_join(dir, "config.json");
     link = kvsi_path_join(dir, "model.safetensors");
@@ -704,6 +734,20 @@ static void try_another(const trial *t, const char *object, const char *key, con
     kvsi_free(link);
     kvsi_free(weights);
     support_remove_dir(dir);
+}
+
+static void try_another(const trial *t, const char *object, const char *key, const json_t *value)
+{
+    json_t *other = another(value);
+
+    if (!has_effect(key, t->f->name)) {
+        json_decref(other);
+        return;
+    }
+    if (other)
+        expect_effect(t, object, key, other);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        expect_effect(t, object, key, with_another(value, i));
 }
 
 static void no_key_is_ignored(void **state)

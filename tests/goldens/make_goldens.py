@@ -54,7 +54,35 @@ class Case:
     window: int = 1
     heads: int = 4
     kv_heads: int = 2
+    head_size: int = 0
+    qkv_bias: bool = False
+    o_bias: bool = False
+    mlp_bias: bool = False
+    embedding_norm: bool = False
+    norm_kind: str = "auto"  # rms, layer
+    norm_place: str = "before"  # after, both
+    gain_offset: bool = False
+    parallel: str = "none"  # own, shared
+    activation: str = "auto"  # silu, gelu, gelu-tanh, relu
+    plain_mlp: bool = False
+    embedding_scale: float = 0.0
+    residual_scale: float = 0.0
+    logit_divisor: float = 0.0
     positions: str = "rope"
+    rope_base: float = ROPE_BASE
+    rotary_scaling: str = "none"
+    rope_factor: float = 0.0
+    rope_original_context: int = 0
+    rope_low_factor: float = 0.0
+    rope_high_factor: float = 0.0
+    rope_beta_fast: float = 0.0
+    rope_beta_slow: float = 0.0
+    rope_untruncated: bool = False
+    rope_vector_scale: float = 0.0
+    rope_short_factors: tuple = ()
+    rope_long_factors: tuple = ()
+    no_rope_layers: tuple = ()
+    sliding_rope_base: float = 0.0
     rotary_fraction: float = 1.0
     slopes: tuple = ()
     score_scale: float = 0.0
@@ -65,8 +93,10 @@ class Case:
     sliding_layers: tuple = ()
     sliding_heads: int = 0
     sliding_kv_heads: int = 0
+    sliding_head_size: int = 0
     filters: str = "none"  # attention, mlp, branches
     filter_window: int = 0
+    filter_place: str = "output"  # input, normed, sum
     mlp_factor: bool = False
     relative_size: int = 0
     relative_extent: int = 0
@@ -91,8 +121,21 @@ class Case:
             return self.sliding_heads, self.sliding_kv_heads
         return self.heads, self.kv_heads
 
-    def has_filter(self, branch):
-        return self.filters in (branch, "branches")
+    def size_of_heads(self, layer):
+        own = self.sliding_head_size if self.slides(layer) else 0
+        return own or self.head_size or DIM // self.head_counts(layer)[0]
+
+    def has_bias(self, matrix):
+        """Of Llama's body."""
+        if matrix.startswith("mlp."):
+            return self.mlp_bias
+        return self.o_bias if "o_proj" in matrix else self.qkv_bias
+
+    def has_layer_norm(self):
+        return self.norm_kind == "layer" or self.norm_kind == "auto" and self.body == "gpt2"
+
+    def has_filter(self, branch, place=None):
+        return self.filters in (branch, "branches") and place in (None, self.filter_place)
 
     def extent(self, layer):
         return self.sliding_window if self.slides(layer) else self.relative_extent
@@ -103,7 +146,14 @@ class Case:
                      kv_heads=self.heads if self.body == "gpt2" else self.kv_heads)
         names = ["positions", "rotary_fraction", "slopes", "score_scale", "score_cap",
                  "logit_cap", "qk_norm", "sliding_window",
-                 "sliding_layers", "sliding_heads", "sliding_kv_heads", "filters", "filter_window",
+                 "sliding_layers", "sliding_heads", "sliding_kv_heads", "sliding_head_size",
+                 "head_size", "qkv_bias", "o_bias", "mlp_bias", "embedding_norm", "norm_kind",
+                 "norm_place", "gain_offset", "parallel", "activation", "plain_mlp",
+                 "embedding_scale", "residual_scale", "logit_divisor", "rotary_scaling",
+                 "rope_factor", "rope_original_context", "rope_low_factor", "rope_high_factor",
+                 "rope_beta_fast", "rope_beta_slow", "rope_untruncated", "rope_vector_scale",
+                 "rope_short_factors", "rope_long_factors", "no_rope_layers", "sliding_rope_base",
+                 "filters", "filter_window", "filter_place",
                  "mlp_factor", "relative_size", "relative_extent", "score_divisor",
                  "score_growth", "score_growth_start", "head", "residual", "mlp",
                  "norm", "kv_heads", "body"]
@@ -140,7 +190,7 @@ class Case:
             "max_position_embeddings": CONTEXT,
             "hidden_act": "silu",
             "rms_norm_eps": NORM_EPS,
-            "rope_theta": ROPE_BASE,
+            "rope_theta": self.rope_base,
             "tie_word_embeddings": self.tied,
         }
 
@@ -185,6 +235,11 @@ def sliding_layer(**settings):
                 **settings)
 
 
+def rope(**settings):
+    """Four pairs of frequencies that do not lie far apart, so that a scaling changes each."""
+    return Case(head_size=8, rope_base=50.0, **settings)
+
+
 CASES = all_shifts() | {
     "none": Case(targets=""),
     "one-head": Case(heads=1, kv_heads=1),
@@ -204,12 +259,52 @@ CASES = all_shifts() | {
     "filter-attention": Case(targets="", filters="attention", filter_window=1),
     "filter-mlp-dropout": Case(filters="mlp", filter_window=2, dropout=(0.1, 0.2, 0.15),
                                pass_seed=5, pass_number=1),
+    "filter-input": Case(filters="branches", filter_window=2, filter_place="input"),
+    "filter-normed": Case(filters="branches", filter_window=3, filter_place="normed", targets="qkv"),
+    "filter-sum": Case(filters="branches", filter_window=1, filter_place="sum"),
     "relative": Case(positions="relative", relative_size=3, relative_extent=5),
     "relative-sliding-layer": sliding_layer(positions="relative", relative_size=2,
                                             relative_extent=4, score_growth=0.3,
                                             score_growth_start=2.0, score_cap=1.5),
     "score-divisor": Case(score_divisor="size"),
     "score-growth": Case(score_growth=0.3, score_growth_start=2.5),
+    "head-size": Case(head_size=6),
+    "biases": Case(qkv_bias=True, o_bias=True, mlp_bias=True, head_size=6, targets="qkv"),
+    "bias-of-qkv": Case(qkv_bias=True, form="channel"),
+    "multipliers": Case(embedding_scale=3.0, residual_scale=0.4, logit_divisor=0.45,
+                        score_scale=0.3),
+    "embedding-norm": Case(embedding_norm=True, embedding_scale=3.0),
+    "layer-norm": Case(norm_kind="layer", embedding_norm=True, qkv_bias=True),
+    "norms-after": Case(norm_place="after", qk_norm="full"),
+    "norms-after-filters": Case(norm_place="after", filters="branches", filter_window=2,
+                                residual_scale=0.7, dropout=(0.1, 0.2, 0.15), pass_seed=9),
+    "norms-both": Case(norm_place="both", gain_offset=True, activation="gelu-tanh",
+                       embedding_scale=4.0, score_cap=1.5, logit_cap=2.5, tied=True),
+    "norms-both-sliding": sliding_layer(norm_place="both", gain_offset=True, qk_norm="head",
+                                        activation="gelu-tanh", sliding_rope_base=30.0,
+                                        rotary_scaling="linear", rope_factor=3.0, head_size=6),
+    "parallel-own": Case(parallel="own", norm_kind="layer", activation="gelu", plain_mlp=True,
+                         qkv_bias=True, o_bias=True, mlp_bias=True, rotary_fraction=0.5),
+    "parallel-shared": Case(parallel="shared", norm_kind="layer", qk_norm="layer",
+                            rotary_fraction=0.5),
+    "relu": Case(activation="relu", plain_mlp=True, norm_kind="layer", positions="learned",
+                 qkv_bias=True, o_bias=True, mlp_bias=True),
+    "gated-gelu": Case(activation="gelu"),
+    "plain-silu": Case(plain_mlp=True),
+    "no-rope-layer": rope(no_rope_layers=(1,)),
+    "sliding-head-size": sliding_layer(sliding_head_size=6, qk_norm="head", form="channel"),
+    "rope-linear": rope(rotary_scaling="linear", rope_factor=3.0),
+    "rope-llama3": rope(rotary_scaling="llama3", rope_factor=8.0, rope_original_context=16,
+                        rope_low_factor=0.5, rope_high_factor=1.5),
+    "rope-yarn": rope(rotary_scaling="yarn", rope_factor=4.0, rope_original_context=64,
+                      rope_beta_fast=2.0, rope_beta_slow=0.5),
+    "rope-yarn-untruncated": rope(rotary_scaling="yarn", rope_factor=4.0, rope_original_context=64,
+                                  rope_beta_fast=2.0, rope_beta_slow=0.5, rope_untruncated=True,
+                                  rope_vector_scale=1.5),
+    "rope-dynamic": rope(rotary_scaling="dynamic", rope_factor=2.0, rope_original_context=8),
+    "rope-longrope": rope(rotary_scaling="longrope", rope_factor=4.0, rope_original_context=8,
+                          rope_short_factors=(1.0, 1.3, 1.7, 2.5),
+                          rope_long_factors=(2.0, 3.0, 5.0, 8.0)),
     "rotary-half": Case(rotary_fraction=0.5),
     "alibi": Case(positions="alibi"),
     "alibi-one-slope": Case(positions="alibi", slopes=(0.3,)),
@@ -236,11 +331,15 @@ CASES = all_shifts() | {
     "gpt2-head-none": gpt2(tied=False, head="none"),
     "gpt2-rope-data": gpt2(form="data", positions="rope"),
     "gpt2-dropout": gpt2(dropout=(0.1, 0.2, 0.15), pass_seed=11, pass_number=2**40 + 5),
+    "gpt2-rms": gpt2(norm_kind="rms", gain_offset=True, activation="gelu"),
     "gpt2-bare": gpt2(residual=False, mlp=False, norm=False),
 }
 
 
 # ---- names and shapes ----------------------------------------------------------------------------
+
+EMBED_NORM = "model.embed_norm"
+
 
 class Llama:
     embed, positions = "model.embed_tokens.weight", "model.embed_positions.weight"
@@ -255,15 +354,28 @@ class Llama:
         return f"model.layers.{index}.self_attn.{target}_shift"
 
     @staticmethod
-    def layer_matrices(heads, kv_heads):
-        kv_dim = kv_heads * (DIM // heads)
-        return {"self_attn.q_proj.weight": (DIM, DIM), "self_attn.k_proj.weight": (kv_dim, DIM),
-                "self_attn.v_proj.weight": (kv_dim, DIM), "self_attn.o_proj.weight": (DIM, DIM),
-                "mlp.gate_proj.weight": (FFN, DIM), "mlp.up_proj.weight": (FFN, DIM),
-                "mlp.down_proj.weight": (DIM, FFN)}
+    def layer_matrices(case, layer):
+        q_dim, kv_dim = (count * case.size_of_heads(layer) for count in case.head_counts(layer))
+        gate = {} if case.plain_mlp else {"mlp.gate_proj.weight": (FFN, DIM)}
+        return {"self_attn.q_proj.weight": (q_dim, DIM), "self_attn.k_proj.weight": (kv_dim, DIM),
+                "self_attn.v_proj.weight": (kv_dim, DIM), "self_attn.o_proj.weight": (DIM, q_dim),
+                } | gate | {"mlp.up_proj.weight": (FFN, DIM), "mlp.down_proj.weight": (DIM, FFN)}
 
-    norms = ("input_layernorm", "post_attention_layernorm")
-    biased = False
+    @staticmethod
+    def norms(case):
+        """The norms of a layer by what they normalise."""
+        found = {}
+        if case.norm_place != "after":
+            found |= {"attention": "input_layernorm", "mlp": "post_attention_layernorm"}
+        if case.norm_place != "before":
+            found |= {"attention's output": "post_attention_layernorm",
+                      "mlp": "pre_feedforward_layernorm",
+                      "mlp's output": "post_feedforward_layernorm"}
+        if case.norm_place == "after":
+            del found["mlp"]
+        if case.parallel == "shared":
+            found["mlp"] = found["attention"]
+        return found
 
 
 class GPT2:
@@ -279,14 +391,16 @@ class GPT2:
         return f"transformer.h.{index}.attn.{target}_shift"
 
     @staticmethod
-    def layer_matrices(heads, kv_heads):
+    def layer_matrices(case, layer):
         """Stored input x output."""
+        heads, kv_heads = case.head_counts(layer)
         width = (heads + 2 * kv_heads) * (DIM // heads)
         return {"attn.c_attn.weight": (DIM, width), "attn.c_proj.weight": (DIM, DIM),
                 "mlp.c_fc.weight": (DIM, FFN), "mlp.c_proj.weight": (FFN, DIM)}
 
-    norms = ("ln_1", "ln_2")
-    biased = True
+    @staticmethod
+    def norms(case):
+        return {"attention": "ln_1", "mlp": "ln_2"}
 
 
 def names_of(case):
@@ -302,7 +416,7 @@ def qk_norm_names(case, layer, target):
 
 
 def qk_norm_shapes(case, layer):
-    size = DIM // case.head_counts(layer)[0]
+    size = case.size_of_heads(layer)
     full = case.qk_norm == "full"
     return {name: (size * (case.head_counts(layer)[target == "k"] if full else 1),)
             for target in "qk" for name in qk_norm_names(case, layer, target)}
@@ -332,18 +446,23 @@ def body_shapes(case):
     norms = []
     for index in range(LAYERS):
         at = names.layer(index)
-        for matrix, shape in names.layer_matrices(*case.head_counts(index)).items():
+        for matrix, shape in names.layer_matrices(case, index).items():
             if matrix.startswith("mlp.") and not case.mlp:
                 continue
             shapes[at + matrix] = shape
-            if names.biased:
+            if case.body == "gpt2":
                 shapes[at + matrix.replace("weight", "bias")] = shape[1:]
+            elif case.has_bias(matrix):
+                shapes[at + matrix.replace("weight", "bias")] = shape[:1]
         shapes |= qk_norm_shapes(case, index) | other_shapes(case, index, at)
-        norms += [at + norm for norm in (names.norms if case.mlp else names.norms[:1])]
+        norms += [at + norm for place, norm in names.norms(case).items()
+                  if case.mlp or "mlp" not in place]
+    if case.embedding_norm:
+        norms.append(EMBED_NORM)
     if case.norm:
         for norm in norms + [names.final_norm]:
             shapes[norm + ".weight"] = (DIM,)
-            if names.biased:
+            if case.has_layer_norm():
                 shapes[norm + ".bias"] = (DIM,)
     if case.head != "none" and not case.tied:
         shapes["lm_head.weight"] = (VOCAB, DIM)
@@ -357,8 +476,9 @@ def shift_shapes(case):
         for target in case.targets if case.form != "hard" else "":
             count, taps = heads if target == "q" else kv_heads, case.window + 1
             shapes[names_of(case).shift(index, target)] = {
-                "gate": (count,), "data": (count, DIM), "channel": (count, DIM // heads, taps),
-                "residual": (count, DIM // heads, taps),
+                "gate": (count,), "data": (count, DIM),
+                "channel": (count, case.size_of_heads(index), taps),
+                "residual": (count, case.size_of_heads(index), taps),
             }.get(case.form, (count, taps))
     return shapes
 
@@ -459,10 +579,24 @@ class Dropout:
 def normalise(case, weights, name, x):
     if not case.norm:
         return x
-    if case.body == "gpt2":
+    if case.has_layer_norm():
         x = x - x.mean(dim=-1, keepdim=True)
-    x = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS) * weights[name + ".weight"]
-    return x + weights[name + ".bias"] if case.body == "gpt2" else x
+    gain = weights[name + ".weight"] + case.gain_offset
+    x = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS) * gain
+    return x + weights[name + ".bias"] if case.has_layer_norm() else x
+
+
+def normalise_at(case, weights, layer, place, x):
+    """The layer's norm of that place, if it has one."""
+    names = names_of(case)
+    norm = names.norms(case).get(place)
+    return normalise(case, weights, names.layer(layer) + norm, x) if norm else x
+
+
+def linear(weights, name, x):
+    """A linear layer of Llama's body."""
+    y = x @ weights[name + ".weight"].T
+    return y + weights[name + ".bias"] if name + ".bias" in weights else y
 
 
 def delayed(x, tokens):
@@ -476,11 +610,12 @@ def convolved(x, taps):
     return sum(taps[..., j] * delayed(x, last - j) for j in range(last + 1))
 
 
-def filtered(case, weights, branch, at, x):
-    """The output of attention or MLP, x [length, DIM]."""
-    if case.has_filter(branch):
+def filtered(case, weights, branch, at, x, place="output"):
+    """The rows x [length, DIM] at a place of the attention's or the MLP's half of a layer."""
+    if case.has_filter(branch, place):
         x = x + convolved(x, weights[at + "filter"])
-    return x * weights[at + "factor"] if branch == "mlp" and case.mlp_factor else x
+    factored = branch == "mlp" and case.mlp_factor and place == "output"
+    return x * weights[at + "factor"] if factored else x
 
 
 def relative_terms(case, weights, layer, x, distance):
@@ -501,6 +636,11 @@ def growth(case, layer, length):
     return 1 + case.score_growth * torch.log(grown.clamp(min=1))[:, None]
 
 
+def clipped(x):
+    """Passes the gradient from 0 to 1 and on both edges; not every PyTorch's clamp does so there."""
+    return torch.where((x >= 0) & (x <= 1), x, x.detach().clamp(0, 1))
+
+
 def shift(case, x, weight, layer_input):
     size = x.shape[-1]
     if case.form == "hard":
@@ -513,22 +653,65 @@ def shift(case, x, weight, layer_input):
         return (1 - current) * delayed(x, 1) + current * x
     if case.form == "residual":
         return x + convolved(x, weight)
-    taps = weight.clamp(0, 1) if case.form == "clamp" else weight
+    taps = clipped(weight) if case.form == "clamp" else weight
     if case.form != "channel":
         taps = taps[:, None, :]  # the same for every channel
     return sum(taps[..., j] * delayed(x, case.window - j) for j in range(case.window + 1))
 
 
-def rope(case, x):
+def yarn(case, frequency):
+    """Pairs that turn often keep their frequency; the others have it divided by the factor."""
+    count = len(frequency)
+
+    def pair(turns):
+        full_turn = case.rope_original_context / (2 * math.pi * turns)
+        return count * math.log(full_turn) / math.log(case.rope_base)
+
+    low, high = pair(case.rope_beta_fast), pair(case.rope_beta_slow)
+    if not case.rope_untruncated:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, 2 * count - 1)
+    share = ((torch.arange(count, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+    return frequency * (1 - share) + frequency / case.rope_factor * share
+
+
+def llama3(case, frequency):
+    turns = case.rope_original_context * frequency / (2 * math.pi)
+    low, high = case.rope_low_factor, case.rope_high_factor
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return (1 - kept) * frequency / case.rope_factor + kept * frequency
+
+
+def frequencies(case, layer, count):
+    """The frequency of each pair, and the length of what is rotated, relative to before."""
+    own = case.sliding_rope_base if case.slides(layer) else 0
+    powers = -torch.arange(count, dtype=torch.float64) / count
+    if own:
+        return own ** powers, 1
+    frequency, factor = case.rope_base ** powers, case.rope_factor
+    if case.rotary_scaling == "linear":
+        return frequency / factor, 1
+    if case.rotary_scaling == "llama3":
+        return llama3(case, frequency), 1
+    if case.rotary_scaling == "yarn":
+        return yarn(case, frequency), case.rope_vector_scale or 0.1 * math.log(factor) + 1
+    if case.rotary_scaling == "longrope":
+        longer = math.log(factor) / math.log(case.rope_original_context)
+        return (frequency / torch.tensor(case.rope_short_factors, dtype=torch.float64),
+                case.rope_vector_scale or math.sqrt(1 + longer))
+    return frequency, 1
+
+
+def rotate(case, layer, x):
     """The first channels turn.  Half-split: pair i is (x_i, x_{i + half}), a complex number."""
-    if case.positions != "rope":
+    if case.positions != "rope" or layer in case.no_rope_layers:
         return x
     turning = int(case.rotary_fraction * x.shape[-1])
     half = turning // 2
-    frequency = ROPE_BASE ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency, length = frequencies(case, layer, half)
     angle = torch.arange(len(x), dtype=torch.float64)[:, None, None] * frequency
     pairs = torch.complex(x[..., :half], x[..., half:turning])
-    turned = pairs * torch.polar(torch.ones_like(angle), angle)
+    turned = pairs * torch.polar(torch.full_like(angle, length), angle)
     return torch.cat([turned.real, turned.imag, x[..., turning:]], dim=-1)
 
 
@@ -537,12 +720,13 @@ def normalise_heads(case, weights, layer, target, x):
     if case.qk_norm == "none":
         return x
     gains = torch.cat([weights[name] for name in qk_norm_names(case, layer, target)])
+    gains = gains + case.gain_offset
     if case.qk_norm == "full":
         x = x.reshape(len(x), 1, -1)
     if case.qk_norm == "layer":
         x = x - x.mean(dim=-1, keepdim=True)
     x = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS)
-    size = DIM // case.head_counts(layer)[0]
+    size = case.size_of_heads(layer)
     return x.reshape(len(x), -1, size) * gains.reshape(-1, size)
 
 
@@ -558,27 +742,28 @@ def slopes_of(case, heads):
 def project(case, weights, layer, x):
     """q, k, v as [length, heads, head_size], not shifted."""
     heads, kv_heads = case.head_counts(layer)
-    size = DIM // heads
+    size = case.size_of_heads(layer)
     if case.body == "gpt2":
         at = f"transformer.h.{layer}.attn.c_attn."
         flat = (x @ weights[at + "weight"] + weights[at + "bias"]).split(
             [heads * size, kv_heads * size, kv_heads * size], dim=1)
     else:
         at = f"model.layers.{layer}.self_attn."
-        flat = [x @ weights[f"{at}{target}_proj.weight"].T for target in "qkv"]
+        flat = [linear(weights, f"{at}{target}_proj", x) for target in "qkv"]
     return [y.reshape(len(x), -1, size) for y in flat]
 
 
 def attention(case, weights, layer, x, dropout):
     heads, kv_heads = case.head_counts(layer)
-    size, group = DIM // heads, heads // kv_heads
+    size, group = case.size_of_heads(layer), heads // kv_heads
     raw = dict(zip("qkv", project(case, weights, layer, x)))
     for target in case.targets:
         learned = weights.get(names_of(case).shift(layer, target))
         raw[target] = shift(case, raw[target], learned, x)
     for target in "qk":
         raw[target] = normalise_heads(case, weights, layer, target, raw[target])
-    q, k = rope(case, raw["q"]), rope(case, raw["k"]).repeat_interleave(group, dim=1)
+    q, k = (rotate(case, layer, raw[target]) for target in "qk")
+    k = k.repeat_interleave(group, dim=1)
     v = raw["v"].repeat_interleave(group, dim=1)
 
     distance = torch.arange(len(x))[:, None] - torch.arange(len(x))
@@ -594,24 +779,37 @@ def attention(case, weights, layer, x, dropout):
     if case.positions == "alibi":
         scores = scores - slopes_of(case, heads)[:, None, None] * distance
     p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer)
-    out = torch.einsum("hts,shd->thd", p, v).reshape(len(x), DIM)
+    out = torch.einsum("hts,shd->thd", p, v).reshape(len(x), heads * size)
     if case.body == "gpt2":
         at = f"transformer.h.{layer}.attn.c_proj."
         return out @ weights[at + "weight"] + weights[at + "bias"]
-    return out @ weights[f"model.layers.{layer}.self_attn.o_proj.weight"].T
+    return linear(weights, f"model.layers.{layer}.self_attn.o_proj", out)
+
+
+def activated(case, x):
+    name = case.activation
+    if name == "auto":
+        name = "gelu-tanh" if case.body == "gpt2" else "silu"
+    functional = torch.nn.functional
+    return {"silu": functional.silu, "gelu": functional.gelu, "relu": functional.relu,
+            "gelu-tanh": lambda y: functional.gelu(y, approximate="tanh")}[name](x)
 
 
 def mlp(case, weights, layer, x):
     at = names_of(case).layer(layer) + "mlp."
     if case.body == "gpt2":
         inner = x @ weights[at + "c_fc.weight"] + weights[at + "c_fc.bias"]
-        inner = torch.nn.functional.gelu(inner, approximate="tanh")
-        return inner @ weights[at + "c_proj.weight"] + weights[at + "c_proj.bias"]
-    gate = torch.nn.functional.silu(x @ weights[at + "gate_proj.weight"].T)
-    return (gate * (x @ weights[at + "up_proj.weight"].T)) @ weights[at + "down_proj.weight"].T
+        return activated(case, inner) @ weights[at + "c_proj.weight"] + weights[at + "c_proj.bias"]
+    up = linear(weights, at + "up_proj", x)
+    if case.plain_mlp:
+        inner = activated(case, up)
+    else:
+        inner = activated(case, linear(weights, at + "gate_proj", x)) * up
+    return linear(weights, at + "down_proj", inner)
 
 
 def output_head(case, weights, x):
+    x = x / (case.logit_divisor or 1)
     if case.head == "none":
         return x
     rows = weights[names_of(case).embed if case.tied else "lm_head.weight"]
@@ -623,21 +821,36 @@ def output_head(case, weights, x):
 def logits_of(case, weights, ids, sequence):
     """One sequence, alone; `sequence` is its number, which only dropout looks at."""
     names, dropout = names_of(case), Dropout(case, sequence)
-    x = weights[names.embed][ids]
+    x = weights[names.embed][ids] * (case.embedding_scale or 1)
+    if case.embedding_norm:
+        x = normalise(case, weights, EMBED_NORM, x)
     if case.positions == "learned":
         x = x + weights[names.positions][:len(ids)]
     x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING)
     for layer in range(LAYERS):
-        first, second = (names.layer(layer) + norm for norm in names.norms)
-        branch = attention(case, weights, layer, normalise(case, weights, first, x), dropout)
-        branch = filtered(case, weights, "attention", names.layer(layer) + "self_attn.", branch)
+        before = x
+
+        def filter_of(half, rows, place):
+            folder = "self_attn." if half == "attention" else "mlp."
+            return filtered(case, weights, half, names.layer(layer) + folder, rows, place)
+
+        def read(half, rows):
+            rows = normalise_at(case, weights, layer, half, filter_of(half, rows, "input"))
+            return filter_of(half, rows, "normed")
+
+        branch = attention(case, weights, layer, read("attention", x), dropout)
+        branch = filter_of("attention", branch, "output")
+        branch = normalise_at(case, weights, layer, "attention's output", branch)
+        branch = branch * (case.residual_scale or 1)
         branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer)
-        x = x + branch if case.residual else branch
+        x = filter_of("attention", x + branch if case.residual else branch, "sum")
         if case.mlp:
-            branch = mlp(case, weights, layer, normalise(case, weights, second, x))
-            branch = filtered(case, weights, "mlp", names.layer(layer) + "mlp.", branch)
+            branch = mlp(case, weights, layer, read("mlp", x if case.parallel == "none" else before))
+            branch = filter_of("mlp", branch, "output")
+            branch = normalise_at(case, weights, layer, "mlp's output", branch)
+            branch = branch * (case.residual_scale or 1)
             branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
-            x = x + branch if case.residual else branch
+            x = filter_of("mlp", x + branch if case.residual else branch, "sum")
     logits = output_head(case, weights, normalise(case, weights, names.final_norm, x))
     return capped(logits, case.logit_cap)
 

@@ -418,7 +418,7 @@ typedef struct subject {
     kvs_model_config config; /* differences from the default */
 } subject;
 
-static const subject subjects[] = {
+static const subject bodies[] = {
     {"llama", {.kv_heads = 2, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)}},
     {"gpt2",
      {.body = KVSI_BODY_GPT2,
@@ -428,6 +428,51 @@ static const subject subjects[] = {
       .dropout_attention = 0.2,
       .dropout_residual = 0.3,
       SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, DATA, 1)}},
+};
+
+/* Settings that families of models have. */
+static const subject families[] = {
+    {"norms before and after, GELU, windows, caps",
+     {.kv_heads = 2,
+      .norm_place = KVSI_NORM_BOTH,
+      .gain_offset = 1,
+      .qk_norm = KVSI_QK_NORM_HEAD,
+      .activation = KVSI_ACTIVATION_GELU_TANH,
+      .embedding_scale = 8,
+      .score_cap = 2,
+      .logit_cap = 3,
+      .sliding_window = 9,
+      .sliding_layers = 1,
+      .sliding_rope_base = 100,
+      .tied = 1,
+      SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, CHANNEL, 1)}},
+    {"parallel, LayerNorm, biases",
+     {.parallel = KVSI_PARALLEL_OWN,
+      .norm_kind = KVSI_NORM_LAYER,
+      .plain_mlp = 1,
+      .activation = KVSI_ACTIVATION_GELU,
+      .qkv_bias = 1,
+      .o_bias = 1,
+      .mlp_bias = 1,
+      .rotary_fraction = 0.25}},
+    {"norms after, of all heads, adapters",
+     {.norm_place = KVSI_NORM_AFTER,
+      .qk_norm = KVSI_QK_NORM_FULL,
+      .residual_scale = 0.4,
+      .logit_divisor = 0.5,
+      .lora = {.rank = 4, .alpha = 8, .on = "*_proj"}}},
+    {"filters, relative positions, growing scores",
+     {.kv_heads = 2,
+      .filters = KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP,
+      .filter_window = 3,
+      .mlp_factor = 1,
+      .positions = KVSI_POSITIONS_RELATIVE,
+      .relative_size = 3,
+      .relative_extent = 20,
+      .score_growth = 0.4,
+      .score_growth_start = 2.5,
+      .embedding_norm = 1,
+      SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, RESIDUAL, 3)}},
 };
 
 static kvs_model *new_model(kvs_runtime *rt, const subject *of)
@@ -535,10 +580,21 @@ static void models_have_the_same_bits(void **state)
 
     (void)state;
     for (size_t l = 0; l < count; l++)
-        for (size_t k = 0; !is_emulated(levels[l]->name) && k < ARRAY_SIZE(subjects); k++) {
-            check_model(levels[l]->name, KVSI_PRECISION_F32, &subjects[k]);
-            check_model(levels[l]->name, KVSI_PRECISION_BF16, &subjects[k]);
+        for (size_t k = 0; !is_emulated(levels[l]->name) && k < ARRAY_SIZE(bodies); k++) {
+            check_model(levels[l]->name, KVSI_PRECISION_F32, &bodies[k]);
+            check_model(levels[l]->name, KVSI_PRECISION_BF16, &bodies[k]);
         }
+}
+
+/* The operations of these models divide their work alike at every level. */
+static void families_have_the_same_bits(void **state)
+{
+    const kvsi_ops *levels[LEVELS_MAX];
+
+    (void)state;
+    assert_true(levels_fast(levels) > 0);
+    for (size_t k = 0; k < ARRAY_SIZE(families); k++)
+        check_model(levels[0]->name, KVSI_PRECISION_F32, &families[k]);
 }
 
 int main(void)
@@ -546,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_have_the_same_bits),
         cmocka_unit_test(models_have_the_same_bits),
+        cmocka_unit_test(families_have_the_same_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

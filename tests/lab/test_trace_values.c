@@ -444,12 +444,12 @@ static void normalise_rows(float *row, const checked *k, size_t layer, const tar
 }
 
 /* Returns the shifted rows of q or k as they are rotated: normalised, if the model does so, and
- * times the scale of yarn with factor 4. */
+ * times the scale of yarn or longrope. */
 static float *rows_to_rotate(const checked *k, size_t layer, const target *x)
 {
     const trace_activation *shifted = trace_find(k->c, x->shifted, layer);
     const size_t d = shifted->shape[2];
-    const double scale = k->config->rope.scaling == KVSI_ROPE_YARN ? 0.1 * log(4) + 1 : 1;
+    const double scale = family_rotation_scale(k->config);
     const size_t heads = shifted->shape[1];
     const size_t together = k->config->qk_norm == KVSI_QK_NORM_FULL ? heads * d : d;
     float *rows = numbers(shifted->count);
@@ -478,7 +478,7 @@ static void check_rotation(const checked *k, size_t layer, const target *x)
     const size_t rotary = kvsi_layer_shape_of(k->config, layer).rotary;
     const trace_activation *rotated = x->rotated ? trace_find(k->c, x->rotated, layer) : NULL;
     const int is_exact =
-        k->config->qk_norm == KVSI_QK_NORM_NONE && k->config->rope.scaling != KVSI_ROPE_YARN;
+        k->config->qk_norm == KVSI_QK_NORM_NONE && family_rotation_scale(k->config) <= 1;
     const double limit = is_exact ? 0 : 1e-5;
     double moved = 0;
     float *rows;

@@ -429,7 +429,7 @@ static void finish_key(real *row, const first_layer *l)
 {
     const size_t size = l->shape.head_size, all = l->shape.kv_heads * size;
     const size_t together = l->config->qk_norm == KVSI_QK_NORM_FULL ? all : size;
-    const double yarn = 0.1 * log(4) + 1; /* factor 4 */
+    const double scale = family_rotation_scale(l->config);
     const double offset = l->config->gain_offset ? 1 : 0;
 
     for (size_t from = 0; l->k_norm && from < all; from += together) {
@@ -444,8 +444,8 @@ static void finish_key(real *row, const first_layer *l)
                             sqrt(squares / (double)together + l->config->norm_eps) *
                             (offset + (double)l->k_norm[i]));
     }
-    for (size_t i = 0; l->config->rope.scaling == KVSI_ROPE_YARN && i < all; i++)
-        row[i] = (real)((double)row[i] * yarn);
+    for (size_t i = 0; scale > 1 && i < all; i++)
+        row[i] = (real)((double)row[i] * scale);
 }
 
 /* The cache of the first token: its raw row times the current tap, because there is no token before

@@ -8,7 +8,7 @@ For every folder of $KVSHIFT_SHARED/data/zoo that the command reads, made by tra
     of the library; so are those of the model that 'convert --merge' writes;
   - the same with a shift, which peft loads into what 'convert --retrofit' has made of the model;
   - adapters that peft has made, with random values: 'convert --merge --base' gives peft's logits.
-Models whose files have other names, or q, k and v in one tensor, are trained with a shift alone.
+Where files have q, k and v in one tensor, adapters without a shift are those of other matrices.
 Exits 77 where a module or the folder is missing.
 """
 import os
@@ -27,6 +27,10 @@ from families_check import model_type, must, opened, run
 from library import Library
 from transformers_check import LIMIT, error
 
+# Matrices with rows of their own, here and in PEFT, where those are not q_proj, o_proj and so on.
+OURS = {"phi3": "o_proj,down_proj", "gpt_neox": "o_proj,up_proj,down_proj"}
+THEIRS = {"gpt2": ["c_attn", "c_fc"], "gpt_neox": ["dense", "dense_h_to_4h"],
+          "opt": ["out_proj", "q_proj", "fc2"]}
 TRAINING = ("--lora 4 --lora-alpha 6 --task induction --pool 32 --steps 4 --batch 2 --lr 1e-2 "
             "--shift-lr 1e-1 --warmup 0 --eval-sequences 2 --threads 1").split()
 TOKENS = 24
@@ -66,12 +70,12 @@ class Check:
 
     def made_by_peft(self, name, source, at):
         ids = torch.randint(1, 60, (1, TOKENS), generator=torch.manual_seed(2))
-        gpt2 = model_type(source) == "gpt2"
+        kind = model_type(source)
         torch.manual_seed(3)
         adapted = peft.get_peft_model(opened(source), peft.LoraConfig(
             r=3, lora_alpha=5, use_rslora=True, task_type="CAUSAL_LM", init_lora_weights=False,
-            fan_in_fan_out=gpt2,
-            target_modules=["c_attn", "c_fc"] if gpt2 else ["o_proj", "down_proj"])).eval()
+            fan_in_fan_out=kind == "gpt2",
+            target_modules=THEIRS.get(kind, ["o_proj", "down_proj"]))).eval()
         expected = adapted(ids).logits[0]
         adapted.save_pretrained(f"{at}/adapter")
         must(self.command, "convert", f"{at}/adapter", f"{at}/out", "--merge", "--base", source)
@@ -82,13 +86,14 @@ class Check:
         name = os.path.basename(source)
         if run(self.command, "convert", source, f"{at}/plain") is not None:
             return
-        if model_type(source) not in ("phi3", "gpt_neox", "opt"):
-            self.trained(name, source, source, at)
-        if model_type(source) not in ("gpt_neox", "opt"):
-            self.made_by_peft(name, source, at)
-        if model_type(source) == "gpt2":  # has no modeling_kvshift.py
+        on = OURS.get(model_type(source))
+        self.trained(name, source, source, at, *(["--lora-on", on] if on else []))
+        self.made_by_peft(name, source, at)
+        refused = run(self.command, "convert", source, f"{at}/base", "--retrofit", "kv")
+        if refused is not None and "already shifted" in refused:  # Inkling
             return
-        must(self.command, "convert", source, f"{at}/base", "--retrofit", "kv")
+        if refused is not None:
+            sys.exit(refused)
         os.mkdir(f"{at}/shifted")
         try:
             opened(f"{at}/base")

@@ -34,7 +34,8 @@ CHUNKS = [1, 5, 1, 1, 11]
 
 
 def cases():
-    for form, target in itertools.product(["free", "clamp", "channel"], ["k", "v", "kv", "qkv"]):
+    for form, target in itertools.product(["free", "clamp", "channel", "residual"],
+                                          ["k", "v", "kv", "qkv"]):
         for window in 1, 2, 3:
             yield f"{form} {target} {window}", ["--shift", target, "--shift-form", form,
                                                 "--shift-window", str(window)]
@@ -66,7 +67,21 @@ def cases():
             "--score-cap 1.5", "--score-cap 1.5 --positions alibi",
             "--score-cap 1.5 --sliding-window 3", "--logit-cap 2", "--logit-cap 2 --tied",
             "--score-cap 1 --logit-cap 3 --logit-divisor 0.5",
-            "--no-norm --embedding-norm"]:
+            "--no-norm --embedding-norm",
+            "--filters attention", "--filters mlp --filter-window 3",
+            "--filters branches --filter-window 2 --mlp-factor",
+            "--filters branches --norm-place both --residual-scale 0.7", "--positions relative",
+            "--positions relative --relative-size 3 --relative-extent 7",
+            "--positions relative --score-cap 1.5 --tied",
+            "--positions relative --sliding-window 4 --sliding-layers 1 --sliding-head-size 16",
+            "--positions relative --score-growth 0.5 --sliding-window 4 --sliding-layers 1",
+            "--score-divisor size --qk-norm head", "--score-growth 0.3 --score-growth-start 4",
+            "--qkv-bias --o-bias --mlp-bias", "--head-size 12", "--rope-scaling linear --rope-factor 4",
+            "--rope-scaling llama3 --rope-factor 4 --rope-original-context 16 --rope-base 500",
+            "--rope-scaling yarn --rope-factor 4 --rope-original-context 16 --rope-base 500",
+            "--rope-scaling dynamic --rope-original-context 40", "--no-rope-layers 1",
+            "--sliding-window 4 --sliding-layers 0,1 --sliding-rope-base 300",
+            "--embedding-scale 3 --residual-scale 0.5 --logit-divisor 2"]:
         yield options, ["--shift", "kv", *options.split()]
     yield "not shifted, with alibi", "--shift none --positions alibi".split()
     yield "bf16", "--shift kv --dtype bf16".split()

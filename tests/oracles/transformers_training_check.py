@@ -170,10 +170,18 @@ def check_caches(name, load):
 @torch.no_grad()
 def check_other_caches(load):
     model, ids = load(), tokens(1, 5)
-    refuses("StaticCache", lambda: model(ids, past_key_values=StaticCache(
-        config=model.config, max_cache_len=20)), words="past_key_values")
-    refuses("a static cache in generate", lambda: model.generate(
-        ids, max_new_tokens=3, cache_implementation="static"))
+    cache, expected = StaticCache(config=model.config, max_cache_len=12), model(ids).logits
+    for _ in range(2):
+        close("StaticCache", torch.cat([model(ids[:, a:b], past_key_values=cache).logits
+                                        for a, b in ((0, 3), (3, 4), (4, 5))], dim=1), expected)
+        cache.reset()
+    refuses("more tokens than a StaticCache holds", lambda: model(
+        tokens(1, 13), past_key_values=cache), words="room for 12")
+    refuses("a crop of a StaticCache", lambda: cache.crop(-1), kind=RuntimeError)
+    plain = model.generate(ids, max_new_tokens=6, do_sample=False, use_cache=False)
+    for number in range(2):
+        check(f"generate with a static cache, {number}", model.generate(
+            ids, max_new_tokens=6, do_sample=False, cache_implementation="static").equal(plain))
     filled = DynamicCache()
     filled.update(torch.zeros(1, 2, 4, 8), torch.zeros(1, 2, 4, 8), 0)
     refuses("a cache that another model filled", lambda: model(ids, past_key_values=filled),
@@ -272,10 +280,8 @@ def check_outputs(load, path):
     refuses("more tokens than the context", lambda: model(tokens(1, 41)), words="41 tokens")
     refuses("ids and embeddings at once", lambda: model(
         ids, inputs_embeds=model.get_input_embeddings()(ids)), words="input_ids")
-    for other in "flash_attention_2", "flex_attention":
-        refuses(other, lambda: AutoModelForCausalLM.from_pretrained(
-            path, trust_remote_code=True, attn_implementation=other),
-                kind=(ValueError, ImportError))
+    refuses("flash_attention_2 without its package", lambda: AutoModelForCausalLM.from_pretrained(
+        path, trust_remote_code=True, attn_implementation="flash_attention_2"), kind=ImportError)
 
 
 def check_eager(name, load):

@@ -27,6 +27,7 @@ typedef struct fixture {
     double k_sum[STEPS], k_current[STEPS]; /* read from the tensors after each step */
     uint64_t stop_at, poison_at;           /* steps; 0 = never */
     size_t samples;
+    size_t stops; /* benchmarks that are still to be stopped before they have scores */
     char notice[640];
 } fixture;
 
@@ -101,6 +102,22 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
         *out = (kvs_sample){.prompt = "", .text = step == 4 ? "" : NULL};
 }
 
+static int on_benchmark(void *user, const kvs_model *model, uint64_t step,
+                        kvs_benchmark_scores *out)
+{
+    static const kvs_benchmark_score score = {"task", "acc", 0.5, 0.25, 4};
+    fixture *f = user;
+
+    (void)model;
+    (void)step;
+    if (f->stops > 0) {
+        f->stops--;
+        return KVS_PROGRESS_STOP;
+    }
+    *out = (kvs_benchmark_scores){&score, 1};
+    return 0;
+}
+
 static void on_notice(void *user, const char *line)
 {
     fixture *f = user;
@@ -149,13 +166,15 @@ static void end(fixture *f)
     kvsi_free(f);
 }
 
-static void train(fixture *f)
+/* Returns the number of steps done. */
+static uint64_t train(fixture *f)
 {
     kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 
     if (kvsi_train(&f->job, &result, &err) != KVS_OK)
         fail_msg("%s", err.message);
+    return result.steps;
 }
 
 static char *read_text(const char *dir, const char *name)
@@ -200,6 +219,34 @@ static void samples_are_recorded_and_change_nothing(void **state)
     kvsi_free(text);
     end(plain);
     end(sampled);
+}
+
+/* ---- benchmarks ---- */
+
+static void stopped_benchmarks_are_made_when_the_run_goes_on(void **state)
+{
+    static const char scores[] =
+        "\"scores\":[{\"task\":\"task\",\"metric\":\"acc\",\"value\":0.5,\"error\":0.25,"
+        "\"documents\":4}]}\n";
+    fixture *f = begin(KVSI_SHIFT_FREE);
+    char expected[400], *text;
+
+    (void)state;
+    f->job.benchmark = on_benchmark;
+    f->job.config.eval_tasks_every = 3;
+    f->stops = 3;
+    for (size_t left = 3; left > 0; left--) { /* stopped at step 3, then twice before step 4 */
+        assert_int_equal(train(f), 3);
+        assert_int_equal(f->stops, left - 1);
+        assert_false(is_there(f->run, "benchmarks.jsonl"));
+        f->job.resume = KVS_RESUME_ALWAYS;
+    }
+    assert_int_equal(train(f), STEPS);
+    text = read_text(f->run, "benchmarks.jsonl");
+    snprintf(expected, sizeof expected, "{\"step\":3,%s{\"step\":6,%s", scores, scores);
+    assert_string_equal(text, expected);
+    kvsi_free(text);
+    end(f);
 }
 
 /* ---- the shift in the log ---- */
@@ -445,6 +492,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_recorded_and_change_nothing),
+        cmocka_unit_test(stopped_benchmarks_are_made_when_the_run_goes_on),
         cmocka_unit_test(the_log_has_the_means_of_the_shift),
         cmocka_unit_test(a_shift_without_taps_is_left_out),
         cmocka_unit_test(tokenizers_go_with_the_model_and_have_a_checksum),

@@ -318,6 +318,120 @@ static void the_shift_can_be_trained_alone(void **state)
     kvs_runtime_free(rt);
 }
 
+/* ---- rates by name ---- */
+
+static int is_changed(const kvs_model *model, const float *before, const char *name)
+{
+    const kvsi_parameter *p = kvsi_layout_find(&model->layout, name);
+
+    assert_non_null(p);
+    return memcmp(before + p->offset, model->parameters + p->offset, p->count * sizeof *before) !=
+           0;
+}
+
+/* The change of the first value of a tensor by one step with these rates. */
+static double first_change(const char *rates, const char *name)
+{
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
+    const kvsi_parameter *p = kvsi_layout_find(&model->layout, name);
+    const float before = model->parameters[p->offset];
+    kvs_trainer *trainer;
+    double change;
+
+    config.clip = 0; /* frozen tensors are not part of the norm */
+    assert_int_equal(kvs_train_config_set(&config, "rates", rates, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
+    change = (double)model->parameters[p->offset] - (double)before;
+    kvs_trainer_free(trainer);
+    kvs_data_free(task);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    return change;
+}
+
+static void rates_freeze_tensors_by_name(void **state)
+{
+    static const char rates[] = "embed_tokens=0,layers.0.*=0";
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
+    const size_t total = kvsi_layout_total(&model->layout);
+    float *before = kvsi_alloc(total, sizeof *before);
+    kvs_trainer *trainer;
+    kvs_step_record all, some;
+
+    (void)state;
+    memcpy(before, model->parameters, total * sizeof *before);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &all, NULL), KVS_OK);
+    kvs_trainer_free(trainer);
+    memcpy(model->parameters, before, total * sizeof *before);
+    assert_int_equal(kvs_train_config_set(&config, "rates", rates, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &some, NULL), KVS_OK);
+    assert_true(some.grad_norm < all.grad_norm);
+    assert_false(is_changed(model, before, "model.embed_tokens.weight"));
+    assert_false(is_changed(model, before, "model.layers.0.self_attn.q_proj.weight"));
+    assert_false(is_changed(model, before, "model.layers.0.self_attn.k_shift"));
+    assert_true(is_changed(model, before, "model.layers.1.self_attn.q_proj.weight"));
+    assert_true(is_changed(model, before, "model.layers.1.self_attn.k_shift"));
+    kvs_trainer_free(trainer);
+    kvsi_free(before);
+    kvs_data_free(task);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
+static void rates_scale_the_learning_rate(void **state)
+{
+    static const char name[] = "model.layers.1.mlp.up_proj.weight";
+    const double whole = first_change("lm_head=0.5", name);
+    const double tenth = first_change("up_proj=0.1,*=1", name);
+
+    (void)state;
+    assert_true(whole != 0);
+    assert_true(fabs(tenth / whole - 0.1) < 0.01);
+    assert_true(first_change("lm_head=0.5,up_proj=0", name) == 0);
+}
+
+static void bad_rates_are_refused(void **state)
+{
+    static const struct {
+        const char *rates, *message;
+    } cases[] = {
+        {"embed_tokens", "expected NAME=FACTOR"},
+        {"embed_tokens=", "expected NAME=FACTOR"},
+        {"embed_tokens=-1", "expected NAME=FACTOR"},
+        {"embed_tokens=fast", "found 'embed_tokens=fast'"},
+        {"lm_head=1,,", "expected NAME=FACTOR"},
+        {"nothing=0", "no tensor is named 'nothing'"},
+        {"*=0", "every tensor is frozen"},
+    };
+    kvs_runtime *rt = make_runtime(1);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K, 1);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_train_config config = small_config();
+        kvs_trainer *trainer;
+        kvs_err err;
+
+        assert_int_equal(kvs_train_config_set(&config, "rates", cases[i].rates, NULL), KVS_OK);
+        assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, &err), KVS_E_INVALID);
+        if (!strstr(err.message, cases[i].message))
+            fail_msg("'%s': %s", cases[i].rates, err.message);
+    }
+    kvs_data_free(task);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
 /* Values of B that are not 0, so that all adapters have gradients. */
 static kvs_model *make_adapted(kvs_runtime *rt, const char *on)
 {
@@ -905,6 +1019,9 @@ int main(void)
         cmocka_unit_test(decay_reaches_what_it_should),
         cmocka_unit_test(the_shift_has_its_own_rate_and_decay),
         cmocka_unit_test(the_shift_can_be_trained_alone),
+        cmocka_unit_test(rates_freeze_tensors_by_name),
+        cmocka_unit_test(rates_scale_the_learning_rate),
+        cmocka_unit_test(bad_rates_are_refused),
         cmocka_unit_test(adapters_are_trained_with_the_shift),
         cmocka_unit_test(frozen_matrices_take_no_memory),
         cmocka_unit_test(adapters_resume_with_the_same_bits),

@@ -26,8 +26,8 @@ static const kvsi_setting config_rows[] = {
      .placeholder = "WHAT",
      .choices = printed_names,
      .implied = "values",
-     .help = "print such a file with every option's value and its source, or with its meaning, or "
-             "the JSON schema of such files, and exit",
+     .help = "print a file for --config with the value and source of every option, or with their "
+             "meanings, or the JSON schema of such files, and exit",
      .automatic = "print nothing"},
 };
 
@@ -72,7 +72,7 @@ static const struct {
     {"flag", KVSI_SETTING_FLAG, NULL},        {"count", KVSI_SETTING_UINT64, "N"},
     {"optional", KVSI_SETTING_OPTIONAL, "N"}, {"number", KVSI_SETTING_REAL, "X"},
     {"choice", KVSI_SETTING_CHOICE, "NAME"},  {"counts", KVSI_SETTING_SIZES, "N,..."},
-    {"numbers", KVSI_SETTING_REALS, "X,..."},
+    {"numbers", KVSI_SETTING_REALS, "X,..."}, {"text", KVSI_SETTING_STRING, "TEXT"},
 };
 
 kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
@@ -396,7 +396,14 @@ static const struct {
     {"vocab-size", "vocab"},
     {"bf16", "precision"},
     {"dtype", "precision"},
+    {"freeze", "rates"},
+    {"lr-scale", "rates"},
+    {"early-stopping-patience", "patience"},
+    {"early-stopping", "patience"},
+    {"load-best-model-at-end", "save-best"},
     {"temperature", "temp"},
+    {"temperature", "sample-temp"},
+    {"temp", "sample-temp"},
     {"max-tokens", "new-tokens"},
     {"max-new-tokens", "new-tokens"},
     {"n-predict", "new-tokens"},
@@ -428,24 +435,6 @@ static const char *name_of_other(const kvsi_command_options *command, const char
     return NULL;
 }
 
-static kvs_status fail_unknown(const kvsi_command_options *command, const char *word, size_t length,
-                               kvs_err *err)
-{
-    const char *dashless = word + strspn(word, "-");
-    char name[64];
-    const char *nearest;
-
-    snprintf(name, sizeof name, "%.*s", (int)(length - (size_t)(dashless - word)), dashless);
-    nearest = name_of_other(command, name);
-    if (!nearest)
-        nearest = kvsi_nearest_name(name, option_name_at, command);
-    if (nearest)
-        return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; did you mean '--%s'?",
-                         (int)length, word, nearest);
-    return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; see '%s --help'", (int)length,
-                     word, command->command);
-}
-
 static int is_option(const kvsi_setting *row, const char *word, size_t length)
 {
     if (length == 2 && row->letter && word[0] == '-' && word[1] == row->letter)
@@ -466,6 +455,29 @@ static size_t find_option(const kvsi_command_options *command, const char *word,
             break;
     }
     return i;
+}
+
+static kvs_status fail_unknown(const kvsi_command_options *command, const char *word, size_t length,
+                               kvs_err *err)
+{
+    const char *dashless = word + strspn(word, "-");
+    char name[64];
+    const char *nearest;
+
+    if (word[0] == '-' && word[1] != '-' && length > 2 &&
+        find_option(command, word, 2) < kvsi_command_count_all(command))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; did you mean '%.2s %.*s'?",
+                         (int)length, word, word, (int)(length - 2), word + 2);
+
+    snprintf(name, sizeof name, "%.*s", (int)(length - (size_t)(dashless - word)), dashless);
+    nearest = name_of_other(command, name);
+    if (!nearest)
+        nearest = kvsi_nearest_name(name, option_name_at, command);
+    if (nearest)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; did you mean '--%s'?",
+                         (int)length, word, nearest);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; see '%s --help'", (int)length,
+                     word, command->command);
 }
 
 static int is_choice(const kvsi_setting *row, const char *word)

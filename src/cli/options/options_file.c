@@ -150,6 +150,7 @@ static const char *expected_kind(const kvsi_setting *row, const kvsi_config_entr
     case KVSI_SETTING_REAL:
         return whole || found == KVSI_CONFIG_REAL ? NULL : "a number";
     case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_STRING:
     case KVSI_SETTING_CHOICE:
     case KVSI_SETTING_ENUM:
         return found == KVSI_CONFIG_TEXT ? NULL : "text in quotes";

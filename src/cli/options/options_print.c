@@ -75,6 +75,7 @@ static void add_value(kvsi_text *text, const kvsi_setting *row, const char *word
         kvsi_text_format(text, "[%s]", words);
         return;
     case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_STRING:
     case KVSI_SETTING_CHOICE:
     case KVSI_SETTING_ENUM:
         add_string(text, words);
@@ -124,8 +125,8 @@ static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed, const
 /* Returns whether the value is a text that is not set or not UTF-8, which a file cannot contain. */
 static int cannot_write(const kvsi_setting *row, const char *words)
 {
-    const int is_text = row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE ||
-                        row->kind == KVSI_SETTING_ENUM;
+    const int is_text = row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_STRING ||
+                        row->kind == KVSI_SETTING_CHOICE || row->kind == KVSI_SETTING_ENUM;
 
     return is_text && (!*words || !is_utf8(words));
 }

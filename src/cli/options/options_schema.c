@@ -19,6 +19,7 @@ static const char *type_of(const kvsi_setting *row)
     case KVSI_SETTING_OPTIONAL:
         return "array";
     case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_STRING:
     case KVSI_SETTING_CHOICE:
     case KVSI_SETTING_ENUM:
         break;
