@@ -53,9 +53,13 @@ endif()
 # Tests that take long start first, so that no core is idle at the end.
 set(first_tests test_levels test_levels_attention test_state test_session_types test_ranks
     test_sessions cli_serve)
+set(KVSHIFT_TEST_SECONDS 600)
+if(CMAKE_CROSSCOMPILING) # emulated
+    set(KVSHIFT_TEST_SECONDS 6000)
+endif()
 function(kvshift_describe_test name label)
     set_tests_properties(${name} PROPERTIES
-        LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
+        LABELS ${label} TIMEOUT ${KVSHIFT_TEST_SECONDS} ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
     if(label STREQUAL long OR name IN_LIST first_tests)
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
