@@ -76,7 +76,7 @@ def describe(settings, training, config_json, parameters, corpus, context, ranks
     return {
         "kvshift": version()["version"],
         "command": shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
-        "model": config_json,
+        "model": {key: value for key, value in config_json.items() if key != "auto_map"},  # which names files
         "parameters": parameters,
         "task": {"name": "corpus", "path": settings["data"], "vocab": corpus.vocab, "context": context,
                  "train_tokens": train.tokens, "train_windows": corpus.windows(context, "train"),

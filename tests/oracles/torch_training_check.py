@@ -59,6 +59,7 @@ SETTINGS = [  # options, limit of the difference of losses
     ("--body gpt2 --shift kv --beta2 0.99 --eps 1e-6", 1e-5),
     ("--shift none --sliding-window 8 --qk-norm head", 1e-5),
     ("--shift none --tied", 1e-5),
+    ("--shift none --sliding-window 8 --kv-heads 1", 1e-5),
     ("--shift none --body gpt2", 1e-5),
     ("--epochs 0.02 --kv-heads 1 --schedule cosine --lr-floor 0", 1e-5),
     ("--only-shift", 1e-5),
