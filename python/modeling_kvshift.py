@@ -95,7 +95,6 @@ OWN_SETTINGS = {
     "score_cap": 0.0,  # the same for scores, before the slopes of ALiBi
     "filters": "none",  # outputs that are mixed with previous rows: attention, mlp, branches = both
     "filter_window": 0,  # number of previous rows; 0 = 1
-    "filter_place": "output",  # the only place that this file has
     "mlp_factor": False,  # of the output of the MLP
     "relative_size": 0,  # relative positions: numbers per head and row; 0 = 16
     "relative_extent": 0,  # distances with a term; 0 = the context, with a sliding window as it has
@@ -141,7 +140,6 @@ CHOICES = {
     "activation": ["auto", "silu", "gelu", "gelu-tanh", "relu"],
     "rotary_scaling": ["none", "linear", "llama3", "yarn", "dynamic", "longrope"],
     "filters": ["none", "attention", "mlp", "branches"],
-    "filter_place": ["output"],
     "score_divisor": ["root", "size"],
 }
 # For tensor parallelism, where every process has some of the heads: parts of a layer, and what a

@@ -39,7 +39,6 @@ typedef struct variant {
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 #define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
-#define PLACE(place) .filter_place = KVSI_FILTER_##place
 #define BRANCHES (KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP)
 #define RELATIVE(size, extent)                                                                     \
     .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
@@ -103,9 +102,6 @@ static const variant variants[] = {
      {SHIFT(KV, FREE, 1), SECOND_LAYER_SLIDES, .sliding_rope_base = 100, LINEAR}},
     {"filters", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 3)}},
     {"filters without a shift", {FILTERS(BRANCHES, 2), .mlp_factor = 1, .kv_heads = 2}},
-    {"filters of inputs", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 2), PLACE(INPUT)}},
-    {"filters of normed inputs", {SHIFT(KV, DATA, 1), FILTERS(BRANCHES, 3), PLACE(NORMED)}},
-    {"filters of sums", {SHIFT(KV, FREE, 2), FILTERS(BRANCHES, 2), PLACE(SUM)}},
     {"filter of the MLP, norms after",
      {SHIFT(QKV, DATA, 1), FILTERS(KVSI_FILTER_MLP, 1), .norm_place = KVSI_NORM_AFTER}},
     {"filter of attention, no MLP", {FILTERS(KVSI_FILTER_ATTENTION, 3), .no_mlp = 1}},

@@ -955,31 +955,27 @@ typedef enum kvs_scale {
     KVS_SCALE_SMOKE, /**< seconds: tests that everything runs; says nothing about the claim */
     KVS_SCALE_DESK,  /**< minutes on two cores: scaled down so that the claim is still visible */
     KVS_SCALE_PAPER, /**< the paper's own settings, for a cluster */
-    KVS_SCALE_NIGHT, /**< hours on two cores: language models on more text and with more seeds */
 } kvs_scale;
 
 /** Number of scales. */
 enum {
-    KVS_SCALES = 4 /**< number of scales */
+    KVS_SCALES = 3 /**< number of scales */
 };
 
-/** Returns "smoke", "desk", "paper" or "night"; NULL for another value. */
+/** Returns "smoke", "desk" or "paper"; NULL for another value. */
 KVS_API const char *kvs_scale_name(kvs_scale scale);
 /** Finds the scale with a name. */
 KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
 
 /** One of the paper's studies. */
 typedef struct kvs_experiment {
-    const char *name;   /**< "induction-depth" */
-    const char *figure; /**< in the paper: "Fig. 1a" */
-    const char *claim;  /**< the paper's claim in one sentence */
-    const char
-        *settings[KVS_SCALES]; /**< what runs at each scale, and how it was scaled; NULL = the
-                                         experiment does not have this scale */
-    size_t seeds[KVS_SCALES];  /**< default number of seeds per arm */
-    int learns_text;           /**< 1 = needs texts, except at scale smoke */
-    int takes_model;           /**< 1 = can measure a given model instead of training one */
-    int scores_benchmarks;     /**< 1 = needs the benchmarks' files, except at scale smoke */
+    const char *name;                 /**< "induction-depth" */
+    const char *figure;               /**< in the paper: "Fig. 1a" */
+    const char *claim;                /**< the paper's claim in one sentence */
+    const char *settings[KVS_SCALES]; /**< what runs at each scale, and how it was scaled */
+    size_t seeds[KVS_SCALES];         /**< default number of seeds per arm */
+    int learns_text;                  /**< 1 = needs texts, except at scale smoke */
+    int takes_model;                  /**< 1 = can measure a given model instead of training one */
 } kvs_experiment;
 
 /** Returns the experiment with this index; NULL past the end. */
@@ -1022,10 +1018,6 @@ typedef struct kvs_claim {
     const char *paper;   /**< the paper's value or statement */
     double ours;         /**< our value; NaN = none */
     double error;        /**< its standard error; NaN = none */
-    double low;          /**< lower end of the 95 % interval of `ours`; NaN = none */
-    double high;         /**< its upper end; NaN = none */
-    double p;            /**< of a two-sided test of the claim; NaN = there was none */
-    double margin;       /**< smaller differences count as none; NaN = every difference counts */
     const char *unit;    /**< unit of `paper` and `ours`; "" = none */
     size_t seeds;        /**< runs per arm */
     kvs_verdict verdict; /**< whether it holds */
@@ -1043,16 +1035,12 @@ typedef struct kvs_repro_progress {
 
 /** Options of kvs_repro_create(). */
 typedef struct kvs_repro_options {
-    kvs_scale scale;        /**< the size */
-    size_t seeds;           /**< 0 = the experiment's own number */
-    const char *out;        /**< folder; NULL = this is a plan only */
-    int resume;             /**< 1 = continue the experiment in the folder */
-    const char *reuse;      /**< a folder of experiments; its finished runs are used for equal
+    kvs_scale scale;          /**< the size */
+    size_t seeds;             /**< 0 = the experiment's own number */
+    const char *out;          /**< folder; NULL = this is a plan only */
+    int resume;               /**< 1 = continue the experiment in the folder */
+    const char *reuse;        /**< a folder of experiments; its finished runs are used for equal
                                  planned runs; NULL = none */
-    const char *records;    /**< a folder of records of finished runs, which are used like those in
-                            `reuse`; records of new runs are added; NULL = none */
-    int allow_level_change; /**< 1 = also continue and use runs of another CPU level */
-    const char *data;       /**< folder of the benchmarks' files; NULL = none */
     const char *const *texts; /**< files or folders of files, for models that learn text */
     size_t text_count;        /**< number of texts */
     const char *model; /**< a trained model to measure instead; NULL = train the experiment's own */
@@ -1093,17 +1081,10 @@ KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 /** Writes one self-contained page about all finished experiments in `dir` and its folders. */
 KVS_API kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *html,
                                     kvs_err *err);
-/** Writes the claims and verdicts of all finished experiments in `dir` and its folders as Markdown
- * tables with links to the folders.  With `plan`, a file of planned claims, p values are corrected
- * for the number of planned claims, and claims that were not planned are marked; NULL = all claims
- * count as planned. */
-KVS_API kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *plan,
-                                     const char *markdown, kvs_err *err);
-/** Calls `write` with lines of a Markdown table of the power of all tests in `dir` and its folders:
- * the smallest difference that as many seeds can show, how many seeds would decide the claim, and
- * what they would cost. */
-KVS_API kvs_status kvs_repro_power(const char *dir, void (*write)(void *user, const char *text),
-                                   void *user, kvs_err *err);
+/** Writes the claims and verdicts of all finished experiments in `dir` and its folders as one
+ * Markdown table with links to the folders. */
+KVS_API kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *markdown,
+                                     kvs_err *err);
 
 #ifdef __cplusplus
 }

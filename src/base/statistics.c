@@ -136,78 +136,6 @@ kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t 
     return test;
 }
 
-/* ---- power ----------------------------------------------------------------------------------- */
-
-static double normal_below(double z)
-{
-    return erfc(-z / sqrt(2)) / 2;
-}
-
-/* T = (Z + lambda) / (U / sqrt(n)) with Z normal and U^2 chi-squared with n degrees of freedom.  The
- * sum is the trapezoidal rule over u, around the mean of U, which is near sqrt(n):
- *
- *     P(|T| >= c) = integral of f(u) (P(Z >= c u / sqrt(n) - lambda) + P(Z <= -c u / sqrt(n) - lambda))
- */
-double kvsi_paired_power(double effect, size_t pairs)
-{
-    enum { POINTS = 400 };
-    const double n = (double)pairs - 1, root = sqrt(n), lambda = effect * sqrt((double)pairs);
-    const double low = fmax(root - 8, 0), width = root + 8 - low;
-    double critical, sum = 0;
-
-    if (pairs < 2 || isnan(effect))
-        return NAN;
-    critical = t_95(n);
-    for (size_t i = 1; i < POINTS; i++) {
-        const double u = low + width * (double)i / POINTS, at = critical * u / root;
-        const double density =
-            exp((n - 1) * log(u) - u * u / 2 - (n / 2 - 1) * log(2) - lgamma(n / 2));
-
-        sum += density * (normal_below(lambda - at) + normal_below(-lambda - at));
-    }
-    return fmin(sum * width / POINTS, 1);
-}
-
-double kvsi_smallest_effect(double power, size_t pairs)
-{
-    double low = 0, high = 1;
-
-    if (pairs < 2)
-        return NAN;
-    while (kvsi_paired_power(high, pairs) < power && high < 1e6)
-        high *= 2;
-    for (int i = 0; i < 50; i++) {
-        const double middle = (low + high) / 2;
-
-        if (kvsi_paired_power(middle, pairs) < power)
-            low = middle;
-        else
-            high = middle;
-    }
-    return high;
-}
-
-size_t kvsi_pairs_needed(double power, double effect)
-{
-    size_t low = 1, high = 2;
-
-    if (!(fabs(effect) > 0))
-        return 0;
-    while (high <= KVSI_PAIRS_ASKED && kvsi_paired_power(fabs(effect), high) < power) {
-        low = high;
-        high *= 2;
-    }
-    while (high - low > 1) {
-        const size_t middle = (low + high) / 2;
-
-        if (kvsi_paired_power(fabs(effect), middle) < power)
-            low = middle;
-        else
-            high = middle;
-    }
-    return high <= KVSI_PAIRS_ASKED ? high : 0;
-}
-
 /* ---- proportions ----------------------------------------------------------------------------- */
 
 kvsi_interval kvsi_wilson(size_t right, size_t count)
@@ -219,15 +147,6 @@ kvsi_interval kvsi_wilson(size_t right, size_t count)
     if (count == 0)
         return (kvsi_interval){NAN, NAN};
     return (kvsi_interval){right == 0 ? 0 : centre - half, right == count ? 1 : centre + half};
-}
-
-kvsi_interval kvsi_newcombe(size_t first, size_t second, size_t count)
-{
-    const kvsi_interval a = kvsi_wilson(first, count), b = kvsi_wilson(second, count);
-    const double p = (double)first / (double)count, q = (double)second / (double)count;
-
-    return (kvsi_interval){p - q - hypot(p - a.low, b.high - q),
-                           p - q + hypot(a.high - p, q - b.low)};
 }
 
 kvsi_mcnemar kvsi_mcnemar_test(size_t gained, size_t lost, size_t count)

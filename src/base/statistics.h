@@ -54,15 +54,6 @@ double kvsi_t_two_sided(double t, double degrees_of_freedom);
 /* Half the width of the 95 % confidence interval of the mean; NaN for fewer than 2 numbers. */
 double kvsi_half_interval(const kvsi_estimate *estimate);
 
-/* The power of that test: the probability of p < 0.05 with `pairs` pairs if their differences have
- * the mean effect * s and the deviation s.  NaN for fewer than 2 pairs. */
-double kvsi_paired_power(double effect, size_t pairs);
-/* The smallest effect that `pairs` pairs show with that probability. */
-double kvsi_smallest_effect(double power, size_t pairs);
-/* How many pairs show the effect with that probability; 0 = more than KVSI_PAIRS_ASKED. */
-enum { KVSI_PAIRS_ASKED = 10000 };
-size_t kvsi_pairs_needed(double power, double effect);
-
 /* ---- proportions ---- */
 
 /* The quantile of the normal distribution for intervals of 95 %. */
@@ -75,10 +66,6 @@ typedef struct kvsi_interval {
 /* Wilson's 95 % interval of a proportion of which `right` of `count` were observed.  It stays
  * within 0 and 1, and has a width for 0 and for `count`, too.  NaN for count = 0. */
 kvsi_interval kvsi_wilson(size_t right, size_t count);
-
-/* Newcombe's 95 % interval of the difference of two such proportions, first - second (his method 10,
- * from Wilson's intervals of both). */
-kvsi_interval kvsi_newcombe(size_t first, size_t second, size_t count);
 
 /* McNemar's test of two proportions on the same `count` documents: `gained` are right only in the
  * second, `lost` only in the first.  If both are equally good, `gained` is binomial with n = gained

@@ -1,5 +1,4 @@
 /* kvshift repro: runs an experiment of the paper. */
-#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/configs.h"
 #include "cli/progress.h"
@@ -15,14 +14,14 @@
 #include <unistd.h>
 
 typedef struct settings {
-    const char *scale, *out, *reuse, *records, *data, *cpu_level, *model, *precision;
-    double dropout, hours;
+    const char *scale, *out, *reuse, *cpu_level, *model, *precision;
+    double dropout;
     size_t seeds, threads;
     kvsi_text_list text;
-    int resume, allow_level_change, dry_run, json, quiet;
+    int resume, dry_run, json, quiet;
 } settings;
 
-static const char *const scales[] = {"smoke", "desk", "night", "paper", NULL};
+static const char *const scales[] = {"smoke", "desk", "paper", NULL};
 
 /* clang-format off */
 static const kvsi_setting rows[] = {
@@ -56,21 +55,6 @@ static const kvsi_setting rows[] = {
      .group = "Experiment", .placeholder = "DIR",
      .help = "use finished runs of the experiments in this folder that have the same settings",
      .automatic = "none"},
-    {.name = "records", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, records),
-     .group = "Experiment", .placeholder = "DIR",
-     .help = "folder of small records of finished runs: those with the same settings are used, and "
-             "those of new runs are added",
-     .automatic = "none"},
-    {.name = "allow-level-change", .kind = KVSI_SETTING_FLAG,
-     .offset = offsetof(settings, allow_level_change), .group = "Experiment",
-     .help = "continue and use runs that were made on another CPU level"},
-    {.name = "hours", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, hours),
-     .group = "Experiment", .placeholder = "X", .high = 1e6,
-     .help = "stop after this time; --resume continues", .automatic = "no limit"},
-    {.name = "data", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, data),
-     .group = "Experiment", .placeholder = "DIR",
-     .help = "benchmarks: folder with arc, lambada, ... (docs/evaluation.md)",
-     .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, dry_run),
      .group = "Experiment", .help = "print the runs, and the memory and work they need, and exit"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, threads),
@@ -94,9 +78,8 @@ static const kvsi_command_options options = {
         "ones on\none page.\n"
         "\n"
         "Scales: smoke takes seconds and only tests that everything works; desk takes minutes "
-        "on two\ncores and is as small as the claim allows; night takes hours on two cores; paper "
-        "has "
-        "the paper's\nsettings, for a cluster (see --dry-run).\n"
+        "on two\ncores and is as small as the claim allows; paper has the paper's settings, "
+        "for a cluster (see\n--dry-run).\n"
         "\n"
         "The folder then holds results.json, page.html, page.md, figures as SVG and CSV, and "
         "the runs.\n--resume continues an experiment that was interrupted.  Under mpirun the "
@@ -112,7 +95,6 @@ static const kvsi_command_options options = {
 typedef struct watcher {
     kvsi_train_progress progress;
     int quiet, open;
-    double deadline;       /* clock seconds; infinite = none */
     double loss, accuracy; /* of the last step */
 } watcher;
 
@@ -160,7 +142,7 @@ static int on_progress(void *user, const kvs_repro_progress *p)
     } else {
         begin_run(w, p);
     }
-    return kvsi_stop_signal() != 0 || kvsi_clock_seconds() > w->deadline;
+    return kvsi_stop_signal() != 0;
 }
 
 static void on_notice(void *user, const char *line)
@@ -199,8 +181,7 @@ static void print_runs(const kvs_repro *repro)
 }
 
 /* Prints the experiment and an estimate of its time. */
-static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o,
-                     const char *level, size_t ranks)
+static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
     size_t runs = 0, left = 0;
@@ -213,7 +194,6 @@ static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_optio
     }
     fprintf(stream, "%s (%s), scale %s\n  claim: %s\n  here:  %s\n", e->name, e->figure,
             kvs_scale_name(o->scale), e->claim, e->settings[o->scale]);
-    fprintf(stream, "  on:    CPU level %s, precision %s\n", level, o->precision);
     if (runs == 0)
         return;
     kvsi_format_count(work, sizeof work, flops);
@@ -227,11 +207,9 @@ static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_optio
 
 static json_t *claim_to_json(const kvs_claim *c)
 {
-    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:s, s:s}", "claim",
-                     c->claim, "paper", c->paper, "ours", kvsi_json_number(c->ours), "unit",
-                     c->unit, "stderr", kvsi_json_number(c->error), "low", kvsi_json_number(c->low),
-                     "high", kvsi_json_number(c->high), "p", kvsi_json_number(c->p), "margin",
-                     kvsi_json_number(c->margin), "seeds", (json_int_t)c->seeds, "verdict",
+    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}", "claim", c->claim, "paper",
+                     c->paper, "ours", kvsi_json_number(c->ours), "unit", c->unit, "stderr",
+                     kvsi_json_number(c->error), "seeds", (json_int_t)c->seeds, "verdict",
                      kvs_verdict_name(c->verdict), "detail", c->detail);
 }
 
@@ -261,22 +239,20 @@ static void print_claims(const kvs_repro *repro, const kvs_repro_options *o)
         if (!isnan(c->error))
             printf(" ± %.2g", c->error);
         printf("%s%s", *c->unit ? " " : "", c->unit);
-        if (!isnan(c->low))
-            printf(", 95 %% interval %.4g to %.4g", c->low, c->high);
         printf("%s%s%s\n", *c->detail ? " (" : "", c->detail, *c->detail ? ")" : "");
     }
     printf("\npage    %s/page.html\nresults %s/results.json\n", o->out, o->out);
 }
 
 static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settings *s,
-                      const char *level, const kvs_comm *comm, kvs_err *err)
+                      const kvs_comm *comm, kvs_err *err)
 {
     const int is_first = kvs_comm_rank(comm) == 0;
     int finished = 0;
     kvs_status st;
 
     if (!s->quiet && is_first)
-        announce(stderr, repro, o, level, kvs_comm_size(comm));
+        announce(stderr, repro, o, kvs_comm_size(comm));
     kvsi_catch_stop();
     TRY_OUT(kvs_repro_run(&finished, repro, err));
     if (!is_first)
@@ -296,18 +272,12 @@ static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
     const settings *s = data;
     const char *name = call->parsed->arguments[0];
     kvs_comm *comm = call->comm;
-    watcher watch = {
-        .quiet = s->quiet,
-        .deadline = s->hours > 0 ? kvsi_clock_seconds() + 3600 * s->hours : INFINITY,
-    };
+    watcher watch = {.quiet = s->quiet};
     kvsi_text out = {0};
     kvs_repro_options o = {
         .seeds = s->seeds,
         .resume = s->resume,
         .reuse = s->reuse,
-        .records = s->records,
-        .allow_level_change = s->allow_level_change,
-        .data = s->data,
         .texts = s->text.texts,
         .text_count = s->text.count,
         .model = s->model,
@@ -339,9 +309,9 @@ static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
     st = kvs_repro_create(&repro, rt, name, &o, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));
     if (!s->dry_run) {
-        TRY_OUT(run(repro, &o, s, kvs_runtime_cpu_level(rt), comm, err));
+        TRY_OUT(run(repro, &o, s, comm, err));
     } else if (kvs_comm_rank(comm) == 0) {
-        announce(stdout, repro, &o, kvs_runtime_cpu_level(rt), kvs_comm_size(comm));
+        announce(stdout, repro, &o, kvs_comm_size(comm));
         print_runs(repro);
     }
 out:
@@ -378,6 +348,5 @@ const kvsi_command kvsi_cmd_repro = {
     .run = reproduce,
     .add_help = add_help,
     .on_ranks = 1,
-    .verbs = (const kvsi_command *const[]){&kvsi_repro_list, &kvsi_repro_report, &kvsi_repro_power,
-                                           NULL},
+    .verbs = (const kvsi_command *const[]){&kvsi_repro_list, &kvsi_repro_report, NULL},
 };

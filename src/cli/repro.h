@@ -4,6 +4,6 @@
 
 #include "cli/cli.h"
 
-extern const kvsi_command kvsi_repro_list, kvsi_repro_report, kvsi_repro_power;
+extern const kvsi_command kvsi_repro_list, kvsi_repro_report;
 
 #endif

@@ -1,4 +1,4 @@
-/* kvshift repro list, report and power. */
+/* kvshift repro list and kvshift repro report. */
 #include "cli/cli.h"
 #include "cli/repro.h"
 #include "kvshift/kvshift_lab.h"
@@ -14,13 +14,11 @@ static json_t *experiment_to_json(const kvs_experiment *e)
     json_t *scaled = json_object();
 
     for (int s = 0; s < KVS_SCALES; s++)
-        if (e->settings[s])
-            json_object_set_new(scaled, kvs_scale_name((kvs_scale)s),
-                                json_pack("{s:s, s:I}", "settings", e->settings[s], "seeds",
-                                          (json_int_t)e->seeds[s]));
-    return json_pack("{s:s, s:s, s:s, s:b, s:b, s:o}", "name", e->name, "figure", e->figure,
-                     "claim", e->claim, "learns_text", e->learns_text, "scores_benchmarks",
-                     e->scores_benchmarks, "scales", scaled);
+        json_object_set_new(
+            scaled, kvs_scale_name((kvs_scale)s),
+            json_pack("{s:s, s:I}", "settings", e->settings[s], "seeds", (json_int_t)e->seeds[s]));
+    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "name", e->name, "figure", e->figure, "claim",
+                     e->claim, "learns_text", e->learns_text, "scales", scaled);
 }
 
 static kvs_status list_json(kvs_err *err)
@@ -98,7 +96,7 @@ const kvsi_command kvsi_repro_list = {
 /* ---- report ---------------------------------------------------------------------------------- */
 
 typedef struct report_settings {
-    const char *html, *markdown, *plan;
+    const char *html, *markdown;
 } report_settings;
 
 static kvs_status run_report(void *data, const kvsi_call *call, kvs_err *err)
@@ -116,7 +114,7 @@ static kvs_status run_report(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(kvsi_text_check(&path, err));
     TRY_OUT(kvs_repro_report(&experiments, dir, path.data, err));
     if (s->markdown)
-        TRY_OUT(kvs_repro_summary(&experiments, dir, s->plan, s->markdown, err));
+        TRY_OUT(kvs_repro_summary(&experiments, dir, s->markdown, err));
     printf("%zu experiment%s: %s%s%s\n", experiments, experiments == 1 ? "" : "s", path.data,
            s->markdown ? ", " : "", s->markdown ? s->markdown : "");
 out:
@@ -133,10 +131,6 @@ static const kvsi_setting report_rows[] = {
      .group = "Options", .placeholder = "FILE",
      .help = "also write all verdicts as a Markdown table",
      .automatic = "no"},
-    {.name = "plan", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, plan),
-     .group = "Options", .placeholder = "FILE",
-     .help = "planned claims: p values in that table are corrected for them, others are marked",
-     .automatic = "every claim counts as planned"},
 };
 /* clang-format on */
 
@@ -156,35 +150,4 @@ const kvsi_command kvsi_repro_report = {
     .options = &report_options,
     .settings_size = sizeof(report_settings),
     .run = run_report,
-};
-
-/* ---- power ----------------------------------------------------------------------------------- */
-
-static void print_text(void *user, const char *text)
-{
-    (void)user;
-    fputs(text, stdout);
-}
-
-static kvs_status run_power(void *data, const kvsi_call *call, kvs_err *err)
-{
-    (void)data;
-    return kvs_repro_power(call->parsed->arguments[0], print_text, NULL, err);
-}
-
-static const kvsi_command_options power_options = {
-    .command = "kvshift repro power",
-    .purpose = "Prints a Markdown table of all tests of finished experiments, DIR itself or the "
-               "folders in it: the smallest difference that as many seeds show with a probability "
-               "of 80 %, how many seeds would decide the claim, and the hours of the missing runs.",
-    .argument = "DIR",
-    .min_arguments = 1,
-    .max_arguments = 1,
-};
-
-const kvsi_command kvsi_repro_power = {
-    .name = "power",
-    .summary = "what the seeds of finished experiments can show",
-    .options = &power_options,
-    .run = run_power,
 };

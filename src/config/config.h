@@ -89,20 +89,12 @@ typedef enum kvsi_score_divisor {
     KVSI_SCORE_DIVISOR_SIZE, /* the head size */
 } kvsi_score_divisor;
 
-/* Which halves of a layer filter rows: x_t becomes x_t + sum_j a_j x_{t-j}, j from 0 on, with taps a
- * per channel.  Bits. */
+/* Where a layer filters rows: x_t becomes x_t + sum_j a_j x_{t-j}, j from 0 on, with taps a per
+ * channel.  Bits. */
 enum {
-    KVSI_FILTER_ATTENTION = 1,
-    KVSI_FILTER_MLP = 2,
+    KVSI_FILTER_ATTENTION = 1, /* the output of attention, before its norm */
+    KVSI_FILTER_MLP = 2,       /* the output of the MLP, before its norm */
 };
-
-/* Which rows they are, with x the residual stream and F the filter; f is attention or MLP. */
-typedef enum kvsi_filter_place {
-    KVSI_FILTER_OUTPUT, /* x + norm(F(f(norm(x)))) */
-    KVSI_FILTER_INPUT,  /* x + f(norm(F(x))) */
-    KVSI_FILTER_NORMED, /* x + f(F(norm(x))) */
-    KVSI_FILTER_SUM,    /* F(x + f(norm(x))) */
-} kvsi_filter_place;
 
 /* The norm of queries and keys, between shift and rotation. */
 typedef enum kvsi_qk_norm {
@@ -188,8 +180,7 @@ struct kvs_model_config {
     kvsi_shift_config shift;
     unsigned filters;     /* KVSI_FILTER_ATTENTION | ..., 0 = none */
     size_t filter_window; /* previous tokens that the filters mix in; 0 = there are none */
-    kvsi_filter_place filter_place;
-    int mlp_factor; /* the filter of the MLP's output has a learned factor */
+    int mlp_factor;       /* the filter of the MLP's output has a learned factor */
     kvsi_lora_config lora;
 
     kvsi_positions positions;
@@ -387,10 +378,10 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 extern const kvsi_name kvsi_body_names[], kvsi_norm_kind_names[], kvsi_norm_place_names[],
     kvsi_parallel_names[], kvsi_activation_names[], kvsi_qk_norm_names[], kvsi_shift_target_names[],
     kvsi_shift_form_names[], kvsi_shift_init_names[], kvsi_positions_names[], kvsi_filters_names[],
-    kvsi_filter_place_names[], kvsi_score_divisor_names[], kvsi_rope_scaling_names[],
-    kvsi_head_names[], kvsi_schedule_names[], kvsi_precision_names[], kvsi_pack_weights_names[],
-    kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[], kvsi_igsm_mode_names[],
-    kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
+    kvsi_score_divisor_names[], kvsi_rope_scaling_names[], kvsi_head_names[], kvsi_schedule_names[],
+    kvsi_precision_names[], kvsi_pack_weights_names[], kvsi_shard_names[], kvsi_loss_names[],
+    kvsi_sampler_names[], kvsi_igsm_mode_names[], kvsi_igsm_wording_names[], kvsi_format_names[],
+    kvsi_dtype_names[];
 /* Short names for targets and a form together: gate and clamp (kv with that form), smear (k with
  * the form gate). */
 extern const kvsi_alias kvsi_shift_aliases[];

@@ -34,17 +34,11 @@ static const kvsi_setting rows[] = {
      .value = "uniform", .key = "init"},
 
     {ENUM("filters", filters, GROUP,
-          "parts of a layer with rows that are mixed with those of the previous tokens, channel by "
-          "channel",
+          "outputs that are mixed with those of the previous tokens, channel by channel",
           kvsi_filters_names),
      .value = "none"},
     {SIZE("filter-window", filter_window, GROUP, "number of previous tokens that filters mix in"),
      .high = KVSI_SHIFT_WINDOW_MAX, .automatic = "1 with filters"},
-    {ENUM("filter-place", filter_place, GROUP,
-          "rows that are filtered: the output of attention or MLP, their input before or after its "
-          "norm, or the sum with the residual stream",
-          kvsi_filter_place_names),
-     .value = "output"},
     {FLAG("mlp-factor", mlp_factor, GROUP,
           "a learned factor of the MLP's output, which must have a filter")},
 

@@ -74,14 +74,6 @@ const kvsi_name kvsi_filters_names[] = {
     {0},
 };
 
-const kvsi_name kvsi_filter_place_names[] = {
-    {"output", KVSI_FILTER_OUTPUT},
-    {"input", KVSI_FILTER_INPUT},
-    {"normed", KVSI_FILTER_NORMED},
-    {"sum", KVSI_FILTER_SUM},
-    {0},
-};
-
 const kvsi_name kvsi_score_divisor_names[] = {
     {"root", KVSI_SCORE_DIVISOR_ROOT}, {"size", KVSI_SCORE_DIVISOR_SIZE}, {0}};
 

@@ -107,7 +107,7 @@ static kvs_status show_branch(trace *t, uint32_t mask, kvsi_activation_kind kind
         return KVS_OK;
     if (norm.gain)
         k->ops->norm_forward(k, t->branch, b->unnormed, &norm, t->tokens, t->config->dim);
-    else if (kvsi_filters(t->pass, b, KVSI_FILTER_OUTPUT))
+    else if (b->filter.width > 0)
         k->ops->filter_forward(k, t->branch, b->raw, &b->filter, t->tokens);
     else
         kvsi_pass_linear(t->pass, t->branch, x, w, NULL);

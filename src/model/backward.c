@@ -15,19 +15,6 @@ static void norm_backward(kvsi_pass *p, real *d_x, const real *d_y, const real *
                                   x, &norm, p->tokens, p->model->config.dim);
 }
 
-/* Backward through a filter of the sum of branch and residual stream: replaces d_x, the gradient of
- * the filtered sum, by that of the sum. */
-static void filtered_sum_backward(kvsi_pass *p, const kvsi_branch *b)
-{
-    const size_t bytes = p->tokens * p->model->config.dim * sizeof *p->d_x;
-    kvsi_context *k = &p->context;
-
-    if (!kvsi_filters(p, b, KVSI_FILTER_SUM))
-        return;
-    k->ops->filter_backward(k, p->d_branch, p->d_x, b->raw, &b->filter, p->tokens);
-    k->ops->copy(k, p->d_x, p->d_branch, bytes);
-}
-
 /* The gradient of a branch's output, before its filter, norm, scale, dropout and the residual sum,
  * from the gradient of that sum.  d_normed is overwritten. */
 static const real *leave_stream(kvsi_pass *p, const real *d_sum, const kvsi_branch *b,
@@ -53,13 +40,24 @@ static const real *leave_stream(kvsi_pass *p, const real *d_sum, const kvsi_bran
         norm_backward(p, p->d_branch, d_sum, b->unnormed, b->norm, gradients);
         d_sum = p->d_branch;
     }
-    if (kvsi_filters(p, b, KVSI_FILTER_OUTPUT)) {
+    if (b->filter.width > 0) {
         real *d_raw = d_sum == p->d_branch ? p->d_normed : p->d_branch;
 
         k->ops->filter_backward(k, d_raw, d_sum, b->raw, &b->filter, p->tokens);
         d_sum = d_raw;
     }
     return d_sum;
+}
+
+/* Recomputes norm(x). */
+static const real *normalise_again(kvsi_pass *p, const real *x, kvsi_norm_offsets at)
+{
+    const kvsi_norm norm = kvsi_pass_norm(p, at);
+
+    if (!norm.gain)
+        return x;
+    p->context.ops->norm_forward(&p->context, p->normed, x, &norm, p->tokens, p->model->config.dim);
+    return p->normed;
 }
 
 /* Adds the gradient through norm(x), from d_normed, to the stream's gradient (or replaces it, in a
@@ -76,32 +74,6 @@ static void enter_stream(kvsi_pass *p, const real *x, kvsi_norm_offsets at, real
         norm_backward(p, p->d_x, p->d_normed, x, at, gradients);
     else
         k->ops->add(k, p->d_x, p->d_normed, count);
-}
-
-/* The same for the input of a branch, which may be filtered.  kvsi_pass_enter has left what norm and
- * filter wrote. */
-static void enter_branch(kvsi_pass *p, const real *x, kvsi_norm_offsets at, const kvsi_branch *b,
-                         real *gradients)
-{
-    const size_t count = p->tokens * p->model->config.dim;
-    const int has_norm = at.gain != KVSI_ABSENT;
-    kvsi_context *k = &p->context;
-
-    if (kvsi_filters(p, b, KVSI_FILTER_NORMED)) {
-        k->ops->filter_backward(k, p->d_branch, p->d_normed, has_norm ? p->normed : x, &b->filter,
-                                p->tokens);
-        k->ops->copy(k, p->d_normed, p->d_branch, count * sizeof *p->d_normed);
-    }
-    if (kvsi_filters(p, b, KVSI_FILTER_INPUT)) {
-        k->ops->zero(k, p->d_branch, count * sizeof *p->d_branch);
-        if (has_norm)
-            norm_backward(p, p->d_branch, p->d_normed, p->filtered, at, gradients);
-        else
-            k->ops->add(k, p->d_branch, p->d_normed, count);
-        k->ops->filter_backward(k, p->d_normed, p->d_branch, x, &b->filter, p->tokens);
-        at = (kvsi_norm_offsets){KVSI_ABSENT, KVSI_ABSENT};
-    }
-    enter_stream(p, x, at, gradients);
 }
 
 /* Backward through y += s (x A^T) B^T: adds d_y^T (s x A^T) to the gradient of B and (s d_y B)^T x
@@ -154,18 +126,16 @@ static void backward_mlp(kvsi_pass *p, size_t l, const real *d_sum, real *gradie
     const kvsi_mlp mlp = kvsi_pass_mlp(p);
     const real *in = kvsi_pass_mlp_input(p, l);
     const kvsi_branch branch = kvsi_pass_mlp_branch(p, l, gradients);
-    const real *d_branch;
+    const real *d_branch = leave_stream(p, d_sum, &branch, gradients);
     kvsi_context *k = &p->context;
 
-    filtered_sum_backward(p, &branch);
-    d_branch = leave_stream(p, d_sum, &branch, gradients);
     k->ops->activation_forward(k, p->hidden, m->up, &mlp, p->tokens);
     through_linear(p, p->d_hidden, d_branch, p->hidden, &w->down, at->down, at->down_bias,
                    gradients);
     k->ops->activation_backward(k, p->d_up, p->d_hidden, m->up, &mlp, p->tokens);
-    through_linear(p, p->d_normed, p->d_up, kvsi_pass_enter(p, in, at->mlp_in, &branch), &w->up,
-                   at->up, at->up_bias, gradients);
-    enter_branch(p, in, at->mlp_in, &branch, gradients);
+    through_linear(p, p->d_normed, p->d_up, normalise_again(p, in, at->mlp_in), &w->up, at->up,
+                   at->up_bias, gradients);
+    enter_stream(p, in, at->mlp_in, gradients);
 }
 
 static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *gradients)
@@ -176,14 +146,13 @@ static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
     const kvsi_branch branch = kvsi_pass_attention_branch(p, l, gradients);
-    const real *d_branch, *in;
+    const real *d_branch = leave_stream(p, d_sum, &branch, gradients);
+    const real *in;
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
 
-    filtered_sum_backward(p, &branch);
-    d_branch = leave_stream(p, d_sum, &branch, gradients);
     through_linear(p, p->d_mixed, d_branch, m->mixed, &w->o, at->o, at->o_bias, gradients);
     k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
-    in = kvsi_pass_enter(p, m->x, at->attention_in, &branch);
+    in = normalise_again(p, m->x, at->attention_in);
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (w->relative.parts > 0) {
         const kvsi_matrix *r = &w->relative.part[0];
@@ -201,7 +170,7 @@ static void backward_attention(kvsi_pass *p, size_t l, const real *d_sum, real *
                                        in, p->tokens, gates.rows, gates.cols, gates.rows);
         k->ops->linear_backward_input(&f32, p->d_normed, p->d_gates, &gates, p->tokens, 1);
     }
-    enter_branch(p, m->x, at->attention_in, &branch, gradients);
+    enter_stream(p, m->x, at->attention_in, gradients);
 }
 
 static void backward_embedding(kvsi_pass *p, real *gradients)

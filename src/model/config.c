@@ -178,16 +178,6 @@ static kvs_status check_filters(const kvs_model_config *c, kvs_err *err)
     if (c->filter_window > 0 && c->filters == 0)
         return kvsi_fail(err, KVS_E_INVALID, "a filter window of %zu needs filters, found none",
                          c->filter_window);
-    if (c->filter_place != KVSI_FILTER_OUTPUT && c->filters == 0)
-        return kvsi_fail(err, KVS_E_INVALID, "filter place '%s' needs filters, found none",
-                         kvsi_name_of(kvsi_filter_place_names, (int)c->filter_place));
-    if (c->filter_place == KVSI_FILTER_SUM && c->parallel != KVSI_PARALLEL_NONE)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "filter place 'sum' needs branches that are not parallel");
-    if (c->mlp_factor && c->filter_place != KVSI_FILTER_OUTPUT)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "a factor of the MLP needs filter place 'output', found '%s'",
-                         kvsi_name_of(kvsi_filter_place_names, (int)c->filter_place));
     if (c->mlp_factor && !(c->filters & KVSI_FILTER_MLP))
         return kvsi_fail(err, KVS_E_INVALID,
                          "a factor of the MLP needs filters 'mlp' or 'branches', found '%s'",

@@ -1,6 +1,6 @@
 /* The transformer, forward: x -> x + attention(norm(x)) -> x + mlp(norm(x)), layer by layer.  Norms
- * may also be of the branches, x + norm(f(x)); filters, which mix rows, may be of the branches, of
- * what they read, or of the sums; both branches may read the same x. */
+ * may also be of the branches, x + norm(f(x)), and so may filters, which mix their rows; both
+ * branches may read the same x. */
 #include "model/pass.h"
 
 /* norm(x), or x itself if there is no norm. */
@@ -12,25 +12,6 @@ static const real *normalise(kvsi_pass *p, const real *x, kvsi_norm_offsets at)
         return x;
     p->context.ops->norm_forward(&p->context, p->normed, x, &norm, p->tokens, p->model->config.dim);
     return p->normed;
-}
-
-static void filter(kvsi_pass *p, real *out, const real *x, const kvsi_branch *b)
-{
-    p->context.ops->filter_forward(&p->context, out, x, &b->filter, p->tokens);
-}
-
-const real *kvsi_pass_enter(kvsi_pass *pass, const real *x, kvsi_norm_offsets at,
-                            const kvsi_branch *b)
-{
-    if (kvsi_filters(pass, b, KVSI_FILTER_INPUT)) {
-        filter(pass, pass->filtered, x, b);
-        return normalise(pass, pass->filtered, at);
-    }
-    x = normalise(pass, x, at);
-    if (!kvsi_filters(pass, b, KVSI_FILTER_NORMED))
-        return x;
-    filter(pass, pass->filtered, x, b);
-    return pass->filtered;
 }
 
 void kvsi_pass_adapt(kvsi_pass *pass, const real *x, const kvsi_adapter *adapter)
@@ -79,45 +60,33 @@ static void scale(kvsi_pass *p, real *x, double factor, size_t count)
         p->context.ops->scale(&p->context, x, (real)factor, count);
 }
 
-/* sum = x + dropout(scale norm(filter(in W^T))), or without x in a body without residuals.  The
+/* out = x + dropout(scale norm(filter(in W^T))), or without x in a body without residuals.  The
  * backward pass needs what filter and norm read, if there are any. */
-static void add_unfiltered(kvsi_pass *p, real *sum, const real *in, const kvsi_linear *w,
-                           const real *x, const kvsi_branch *b)
+static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
+                       const kvsi_branch *b)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, b->site);
     const kvsi_norm norm = kvsi_pass_norm(p, b->norm);
     const size_t count = p->tokens * c->dim;
-    const int is_filtered = kvsi_filters(p, b, KVSI_FILTER_OUTPUT);
     real *unnormed = norm.gain ? b->unnormed : p->branch;
     kvsi_context *k = &p->context;
 
-    if (drop.rate == 0 && c->residual_scale == 0 && !norm.gain && !is_filtered) {
-        kvsi_pass_linear(p, sum, in, w, c->no_residual ? NULL : x);
+    if (drop.rate == 0 && c->residual_scale == 0 && !norm.gain && b->filter.width == 0) {
+        kvsi_pass_linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
-    kvsi_pass_linear(p, is_filtered ? b->raw : unnormed, in, w, NULL);
-    if (is_filtered)
-        filter(p, unnormed, b->raw, b);
+    kvsi_pass_linear(p, b->filter.width > 0 ? b->raw : unnormed, in, w, NULL);
+    if (b->filter.width > 0)
+        k->ops->filter_forward(k, unnormed, b->raw, &b->filter, p->tokens);
     if (norm.gain)
         k->ops->norm_forward(k, p->branch, unnormed, &norm, p->tokens, c->dim);
     scale(p, p->branch, c->residual_scale, count);
     if (drop.rate > 0)
         kvsi_pass_drop(p, p->branch, &drop);
-    k->ops->copy(k, sum, c->no_residual ? p->branch : x, count * sizeof *sum);
+    k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
-        k->ops->add(k, sum, p->branch, count);
-}
-
-/* The same with a filter of the sum, if there is one. */
-static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
-                       const kvsi_branch *b)
-{
-    const int is_filtered = kvsi_filters(p, b, KVSI_FILTER_SUM);
-
-    add_unfiltered(p, is_filtered ? b->raw : out, in, w, x, b);
-    if (is_filtered)
-        filter(p, out, b->raw, b);
+        k->ops->add(k, out, p->branch, count);
 }
 
 static size_t qkv_count(const kvsi_pass *p, size_t layer)
@@ -147,11 +116,10 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
     const kvsi_branch branch = kvsi_pass_attention_branch(p, l, NULL);
+    const real *in = normalise(p, m->x, at->attention_in);
     kvsi_context *k = &p->context, f32 = kvsi_pass_f32_context(p);
-    const real *in;
 
     kvsi_pass_attach(p, l);
-    in = kvsi_pass_enter(p, m->x, at->attention_in, &branch);
     kvsi_pass_linear(p, m->qkv, in, &w->qkv, NULL);
     round_values(p, m->qkv, m->kept_qkv, qkv_count(p, l));
     if (gates.rows > 0)
@@ -166,8 +134,7 @@ static void forward_up(kvsi_pass *p, size_t l)
 {
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_branch branch = kvsi_pass_mlp_branch(p, l, NULL);
-    const real *in = kvsi_pass_enter(p, kvsi_pass_mlp_input(p, l), at->mlp_in, &branch);
+    const real *in = normalise(p, kvsi_pass_mlp_input(p, l), at->mlp_in);
 
     kvsi_pass_linear(p, m->up, in, &kvsi_pass_matrices(p, l)->up, NULL);
     round_values(p, m->up, m->kept_up, up_count(p));

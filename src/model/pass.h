@@ -45,8 +45,7 @@ typedef struct kvsi_layer_memory {
     real *logsum;   /* [n, heads] */
     real *middle;   /* [n, dim] between attention and MLP */
     real *up;       /* [n, 2 ffn] gate and up, or [n, ffn] without a gate */
-    real *attention_raw,
-        *mlp_raw; /* [n, dim] outputs or sums before their filter, if there is one */
+    real *attention_raw, *mlp_raw; /* [n, dim] the branches before their filter, if there is one */
     real *attention_out, *mlp_out; /* [n, dim] the branches before their norm, if they have one */
     uint16_t *kept_qkv, *kept_up;  /* bfloat16, of the same shapes; NULL = not kept */
 } kvsi_layer_memory;
@@ -84,7 +83,6 @@ typedef struct kvsi_pass {
     real *normed;    /* [n, dim] */
     real *hidden;    /* [n, ffn] */
     real *branch;    /* [n, dim] a branch that changes before it is added, if any does */
-    real *filtered;  /* [n, dim] an input of a branch after its filter, if there is one */
     real *adapted;   /* [n, rank] factor x A^T of an adapter; NULL without adapters */
     real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_relative,
@@ -292,8 +290,7 @@ kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gr
 /* A norm by its offsets, which may be absent. */
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, kvsi_norm_offsets at);
 /* What happens to the output of attention or of the MLP of a layer before it is added to the
- * residual stream: filter, norm, scale, dropout.  The filter may be of its input or of the sum
- * instead. */
+ * residual stream: filter, norm, scale, dropout. */
 typedef struct kvsi_branch {
     kvsi_filter filter; /* width 0 = none */
     kvsi_norm_offsets norm;
@@ -302,16 +299,6 @@ typedef struct kvsi_branch {
     size_t site;    /* of dropout */
 } kvsi_branch;
 
-/* Whether the branch has a filter of these rows. */
-static inline int kvsi_filters(const kvsi_pass *pass, const kvsi_branch *branch,
-                               kvsi_filter_place at)
-{
-    return branch->filter.width > 0 && pass->model->config.filter_place == at;
-}
-/* What attention or MLP reads of x: norm(x), filtered before or after the norm if the filter is
- * there.  It is x, or in pass->normed or pass->filtered. */
-const real *kvsi_pass_enter(kvsi_pass *pass, const real *x, kvsi_norm_offsets at,
-                            const kvsi_branch *branch);
 /* The gradients of the filters point into `gradients` unless that is NULL. */
 kvsi_branch kvsi_pass_attention_branch(const kvsi_pass *pass, size_t layer, real *gradients);
 kvsi_branch kvsi_pass_mlp_branch(const kvsi_pass *pass, size_t layer, real *gradients);

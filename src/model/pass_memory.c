@@ -94,12 +94,6 @@ static int changes_branch(const kvs_model_config *c)
            c->norm_place != KVSI_NORM_BEFORE;
 }
 
-static int filters_input(const kvs_model_config *c)
-{
-    return c->filters != 0 &&
-           (c->filter_place == KVSI_FILTER_INPUT || c->filter_place == KVSI_FILTER_NORMED);
-}
-
 static void lay_out_wide(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
     layer->qkv = take(w, n * largest_layer(c).qkv_width, sizeof(real));
@@ -117,15 +111,15 @@ static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, s
 {
     const kvsi_layer_shape most = largest_layer(c);
     const size_t normed = c->norm_place == KVSI_NORM_BEFORE ? 0 : n * c->dim;
-    const size_t raw = filters_input(c) ? 0 : n * c->dim;
+    const size_t filtered = n * c->dim;
 
     layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
     layer->relative = take(w, n * most.heads * c->relative_size, sizeof(real));
     layer->mixed = take(w, n * most.q_width, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
-    layer->attention_raw = take(w, c->filters & KVSI_FILTER_ATTENTION ? raw : 0, sizeof(real));
-    layer->mlp_raw = take(w, c->filters & KVSI_FILTER_MLP ? raw : 0, sizeof(real));
+    layer->attention_raw = take(w, c->filters & KVSI_FILTER_ATTENTION ? filtered : 0, sizeof(real));
+    layer->mlp_raw = take(w, c->filters & KVSI_FILTER_MLP ? filtered : 0, sizeof(real));
     layer->attention_out = take(w, normed, sizeof(real));
     layer->mlp_out = take(w, c->no_mlp ? 0 : normed, sizeof(real));
 }
@@ -218,7 +212,6 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
     p->branch = take(&w, changes_branch(c) ? n * c->dim : 0, sizeof(real));
-    p->filtered = take(&w, filters_input(c) ? n * c->dim : 0, sizeof(real));
     p->adapted = take(&w, n * c->lora.rank, sizeof(real));
     p->unit_head = take(&w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)

@@ -69,59 +69,28 @@ kvsi_claim kvsi_claim_of_test(const kvsi_paired_test *test, const char *claim, c
         .ours = test->difference.mean,
         .error = test->difference.error,
         .unit = unit,
-        .test = test,
         .seeds = test->difference.count,
         .outcome = outcome,
     };
 }
 
-kvsi_interval kvsi_count_interval(size_t right, size_t count)
-{
-    const kvsi_interval share = kvsi_wilson(right, count);
-
-    return (kvsi_interval){share.low * (double)count, share.high * (double)count};
-}
-
-/* NaN for an exact claim, and where nothing is known about chance. */
-static kvsi_interval interval_of(const kvsi_claim *claim)
-{
-    const kvsi_estimate estimate = {claim->ours, claim->error, claim->seeds};
-    double half;
-
-    if (claim->interval)
-        return *claim->interval;
-    half = claim->exact ? NAN : kvsi_half_interval(&estimate);
-    return (kvsi_interval){claim->ours - half, claim->ours + half};
-}
-
-/* There is no verdict without an interval, except of exact claims. */
 static kvs_verdict judge(const kvsi_claims *out, const kvsi_claim *claim)
 {
-    const kvsi_interval interval = interval_of(claim);
-    const int measured = isfinite(interval.low) && isfinite(interval.high);
-
-    if (claim->outcome == KVSI_OPEN ||
-        (!claim->exact && (out->scale == KVS_SCALE_SMOKE || !measured)))
+    if (claim->outcome == KVSI_OPEN || (out->scale == KVS_SCALE_SMOKE && !claim->exact))
         return KVS_VERDICT_TOO_SMALL;
     return claim->outcome == KVSI_HOLDS ? KVS_VERDICT_REPRODUCED : KVS_VERDICT_NOT;
 }
 
 static void add_claim(kvsi_claims *out, const kvsi_claim *claim, const char *detail)
 {
-    const kvsi_interval interval = interval_of(claim);
-
     /* clang-format off */
     keep(out, out->claims,
-         json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:s, s:s}",
+         json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}",
                    "claim", claim->claim,
                    "paper", claim->paper,
                    "ours", kvsi_json_number(claim->ours),
                    "unit", claim->unit ? claim->unit : "",
                    "stderr", kvsi_json_number(claim->error),
-                   "low", kvsi_json_number(interval.low),
-                   "high", kvsi_json_number(interval.high),
-                   "p", kvsi_json_number(claim->test ? claim->test->p : NAN),
-                   "margin", kvsi_json_number(claim->margin > 0 ? claim->margin : NAN),
                    "seeds", (json_int_t)claim->seeds,
                    "verdict", kvs_verdict_name(judge(out, claim)),
                    "detail", detail));

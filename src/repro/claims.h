@@ -23,9 +23,6 @@ kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign);
 typedef struct kvsi_claim {
     const char *claim, *paper, *unit; /* unit: NULL = none */
     double ours, error;               /* NaN = none */
-    const kvsi_paired_test *test;     /* NULL = none */
-    double margin;                    /* smaller differences count as none; 0 = none do */
-    const kvsi_interval *interval; /* of `ours`; NULL = that of Student's t from error and seeds */
     size_t seeds;
     kvsi_outcome outcome;
     int exact; /* decided at any scale; other claims stay open at scale smoke */
@@ -34,9 +31,6 @@ typedef struct kvsi_claim {
 /* A claim about the mean of a paired test: fills ours, error and seeds. */
 kvsi_claim kvsi_claim_of_test(const kvsi_paired_test *test, const char *claim, const char *paper,
                               const char *unit, kvsi_outcome outcome);
-
-/* Wilson's interval of a count, such as the seeds for which something holds. */
-kvsi_interval kvsi_count_interval(size_t right, size_t count);
 
 typedef struct kvsi_claims {
     const char *dir; /* for charts and tables */

@@ -6,8 +6,6 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "formats/hf.h"
-#include "model/model.h"
-#include "repro/records.h"
 #include "repro/reuse.h"
 #include "run/run.h"
 #include "train/settings.h"
@@ -47,12 +45,6 @@ char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *mod
                                    describe_task(run, task));
     char *text = NULL;
 
-    if (json && *run->base)
-        json_object_set_new(json, "continues", json_string(run->base));
-    if (json && run->has_start)
-        json_object_set_new(json, "start",
-                            json_pack("[f, f, f, f]", run->start.alpha1, run->start.alpha2,
-                                      run->start.beta1, run->start.beta2));
     if (json && kvsi_settings_to_json(json, &kvsi_train_settings, &run->train, KVSI_RESULT) == 0)
         text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
     json_decref(json);
@@ -212,15 +204,7 @@ static kvs_status measure(const running *now, const char *dir, kvs_err *err)
         return fail_memory(now->run, err);
     if (e->measure && !kvsi_file_exists(path)) {
         TRY_OUT(kvs_model_load(&model, now->c->rt, dir, NULL, err));
-        TRY_OUT(e->measure(&found,
-                           &(kvsi_finished){.plan = now->run,
-                                            .dir = dir,
-                                            .model = model,
-                                            .rt = now->c->rt,
-                                            .corpus = now->c->corpus,
-                                            .tokenizer = now->c->tokenizer,
-                                            .options = now->c->options},
-                           err));
+        TRY_OUT(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
         TRY_OUT(kvsi_json_write(found, path, err));
     }
 out:
@@ -228,55 +212,6 @@ out:
     kvs_model_free(model);
     kvsi_free(path);
     return st;
-}
-
-/* Every head gets the planned taps, in the order of parameters: the oldest first. */
-static kvs_status set_start(kvs_model *model, const kvsi_planned *run, kvs_err *err)
-{
-    const real keys[2] = {(real)run->start.alpha2, (real)run->start.alpha1},
-               values[2] = {(real)run->start.beta2, (real)run->start.beta1};
-
-    for (size_t i = 0; i < model->layout.count; i++) {
-        const kvsi_parameter *p = &model->layout.list[i];
-
-        if (p->role != KVSI_TAPS)
-            continue;
-        for (size_t at = 0; at + 1 < p->count; at += 2)
-            TRY(kvsi_model_put(model, p, at, strstr(p->name, "k_shift") ? keys : values, 2, err));
-    }
-    return KVS_OK;
-}
-
-/* The final model of the run that this one continues. */
-static kvs_status continue_base(kvs_model **out, const running *now, const kvs_model_config *config,
-                                kvs_err *err)
-{
-    char *dir = kvsi_run_dir(now->c->options->out, now->run->base);
-    kvs_model *base = NULL;
-    kvs_status st;
-
-    if (!dir)
-        return fail_memory(now->run, err);
-    TRY_OUT(kvs_model_load(&base, now->c->rt, dir, NULL, err));
-    if (config->shift.targets == kvs_model_get_config(base)->shift.targets) {
-        *out = base;
-        base = NULL;
-    } else {
-        st = kvs_model_retrofit(out, now->c->rt, base, config, err);
-    }
-out:
-    kvs_model_free(base);
-    kvsi_free(dir);
-    return st;
-}
-
-static kvs_status make_model(kvs_model **out, const running *now, const kvs_model_config *config,
-                             kvs_err *err)
-{
-    if (*now->run->base)
-        return continue_base(out, now, config, err);
-    TRY(kvs_model_create(out, now->c->rt, config, now->run->seed, err));
-    return now->run->has_start ? set_start(*out, now->run, err) : KVS_OK;
 }
 
 static kvs_status make_and_train(running *now, const kvs_model_config *config, const kvs_data *task,
@@ -289,7 +224,7 @@ static kvs_status make_and_train(running *now, const kvs_model_config *config, c
     report(now, NULL, 0);
     if (now->stopped)
         return KVS_OK;
-    TRY_OUT(make_model(&model, now, config, err));
+    TRY_OUT(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
     TRY_OUT(train(now, model, task, dir, planned, err));
 out:
     kvs_model_free(model);
@@ -315,18 +250,8 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
     TRY_OUT(refuse_other(run, dir, planned, err));
     run->view.state = kvsi_run_state(dir, run->train.steps);
     if (run->view.state == KVS_RUN_NEW) {
-        const kvsi_wanted wanted = {
-            .experiment = now->c->experiment,
-            .options = now->c->options,
-            .planned = planned,
-            .run = run,
-            .eval_sequences = eval_sequences(now),
-            .cpu_level = kvs_runtime_cpu_level(now->c->rt),
-        };
-
-        TRY_OUT(kvsi_reuse(&taken, dir, &wanted, err));
-        if (taken)
-            run->view.state = kvsi_run_state(dir, run->train.steps);
+        TRY_OUT(kvsi_reuse(&taken, dir, planned, run, eval_sequences(now), now->c->options, err));
+        run->view.state = taken ? KVS_RUN_DONE : KVS_RUN_NEW;
     }
     if (run->view.state <= KVS_RUN_BEGUN) {
         TRY_OUT(make_and_train(now, &config, task, dir, planned, err));
@@ -337,7 +262,6 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
     }
     if (run->view.state == KVS_RUN_DONE)
         TRY_OUT(measure(now, dir, err));
-    TRY_OUT(kvsi_record_run(dir, run, now->c->experiment->about.name, now->c->options, err));
 out:
     free(planned);
     kvs_data_free(task);

@@ -25,9 +25,6 @@ typedef struct kvsi_finished {
     const char *dir;
     const kvs_model *model;
     kvs_runtime *rt;
-    const kvs_corpus *corpus;       /* NULL = none */
-    const kvs_tokenizer *tokenizer; /* NULL = none */
-    const kvs_repro_options *options;
 } kvsi_finished;
 
 typedef struct kvsi_experiment {
@@ -43,9 +40,7 @@ extern const kvsi_experiment kvsi_repro_induction_depth, kvsi_repro_induction_wi
     kvsi_repro_ngram, kvsi_repro_lm_loss, kvsi_repro_seeds, kvsi_repro_learning_rates,
     kvsi_repro_scaling_law, kvsi_repro_coefficients, kvsi_repro_variants, kvsi_repro_ablations,
     kvsi_repro_windows, kvsi_repro_qkv, kvsi_repro_theorem1, kvsi_repro_theorem2,
-    kvsi_repro_theorem3, kvsi_repro_landscape, kvsi_repro_hop_k, kvsi_repro_igsm,
-    kvsi_repro_unclipped, kvsi_repro_more_tokens, kvsi_repro_sites, kvsi_repro_benchmarks,
-    kvsi_repro_retrofit, kvsi_repro_bad_start, kvsi_repro_precision;
+    kvsi_repro_theorem3, kvsi_repro_landscape, kvsi_repro_hop_k, kvsi_repro_igsm;
 
 kvs_status kvsi_experiment_find(const kvsi_experiment **out, const char *name, kvs_err *err);
 

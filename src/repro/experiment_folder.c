@@ -4,7 +4,6 @@
 #include "base/folders.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "config/config.h"
 #include "repro/texts.h"
 
 #include <inttypes.h>
@@ -50,35 +49,21 @@ out:
 /* ---- the beginning --------------------------------------------------------------------------- */
 
 static kvs_status describe(json_t **out, const kvsi_experiment *experiment,
-                           const kvs_repro_options *options, const char *cpu_level, kvs_err *err)
+                           const kvs_repro_options *options, kvs_err *err)
 {
     json_t *texts = NULL;
     kvs_status st;
 
     *out = NULL;
     TRY_OUT(kvsi_texts_describe(&texts, options, err));
-    *out = json_pack("{s:s, s:s, s:O, s:s?, s:f, s:s}", "experiment", experiment->about.name,
-                     "scale", kvs_scale_name(options->scale), "texts", texts, "model",
-                     options->model, "dropout", options->dropout, "cpu_level", cpu_level);
+    *out = json_pack("{s:s, s:s, s:O, s:s?, s:f}", "experiment", experiment->about.name, "scale",
+                     kvs_scale_name(options->scale), "texts", texts, "model", options->model,
+                     "dropout", options->dropout);
     if (!*out)
         st = fail_memory(options->out, err);
 out:
     json_decref(texts);
     return st;
-}
-
-/* Earlier versions of plan.json have no level. */
-static kvs_status compare_levels(const json_t *before, const char *cpu_level,
-                                 const kvs_repro_options *options, const char *path, kvs_err *err)
-{
-    const char *old = json_string_value(json_object_get(before, "cpu_level"));
-
-    if (!old || strcmp(old, cpu_level) == 0 || options->allow_level_change)
-        return KVS_OK;
-    return kvsi_fail(err, KVS_E_INVALID,
-                     "'%s': its runs were made on CPU level %s, found %s; use that level, or allow "
-                     "the change with --allow-level-change",
-                     path, old, cpu_level);
 }
 
 /* Reports the first difference. */
@@ -119,7 +104,7 @@ out:
  * new reference. */
 static kvs_status find_plan(int *found, json_t **now, const char *path,
                             const kvsi_experiment *experiment, const kvs_repro_options *options,
-                            const char *cpu_level, kvs_err *err)
+                            kvs_err *err)
 {
     json_t *before = NULL;
     kvs_status st;
@@ -127,28 +112,26 @@ static kvs_status find_plan(int *found, json_t **now, const char *path,
     *now = NULL;
     if (!path)
         return fail_memory(options->out, err);
-    TRY_OUT(describe(now, experiment, options, cpu_level, err));
+    TRY_OUT(describe(now, experiment, options, err));
     *found = kvsi_file_exists(path);
     if (!*found)
         goto out;
     TRY_OUT(kvsi_json_read(&before, path, FILE_LIMIT, err));
     TRY_OUT(compare(before, *now, path, err));
-    TRY_OUT(compare_levels(before, cpu_level, options, path, err));
 out:
     json_decref(before);
     return st;
 }
 
 kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
-                                 const kvs_repro_options *options, const char *cpu_level,
-                                 kvs_err *err)
+                                 const kvs_repro_options *options, kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
     kvs_status st;
     int found, made;
 
-    TRY_OUT(find_plan(&found, &now, path, experiment, options, cpu_level, err));
+    TRY_OUT(find_plan(&found, &now, path, experiment, options, err));
     if (!found) {
         TRY_OUT(refuse_used(options->out, err));
         TRY_OUT(kvsi_dir_make(options->out, &made, err));
@@ -165,12 +148,12 @@ out:
 }
 
 kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                                const char *cpu_level, kvs_err *err)
+                                kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
     int found;
-    kvs_status st = find_plan(&found, &now, path, experiment, options, cpu_level, err);
+    kvs_status st = find_plan(&found, &now, path, experiment, options, err);
 
     if (st == KVS_OK && !found)
         st = kvsi_fail(err, KVS_E_IO,
@@ -180,100 +163,39 @@ kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_rep
     return st;
 }
 
-/* plan.json; NULL = there is none that can be read. */
-static json_t *read_plan(const char *dir)
+int kvsi_experiment_has_texts(const char *dir, const json_t *texts)
 {
     char *path = kvsi_path_join(dir, PLAN);
     json_t *plan = NULL;
+    int has =
+        path && kvsi_file_exists(path) && kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
 
-    if (path && kvsi_file_exists(path))
-        (void)kvsi_json_read(&plan, path, FILE_LIMIT, NULL);
+    if (has && texts)
+        has = json_equal(json_object_get(plan, "texts"), texts);
+    json_decref(plan);
     kvsi_free(path);
-    return plan;
-}
-
-int kvsi_experiment_is(const char *dir, const char *name)
-{
-    json_t *plan = read_plan(dir);
-    const char *found = json_string_value(json_object_get(plan, "experiment"));
-    const int is = found && strcmp(found, name) == 0;
-
-    json_decref(plan);
-    return is;
-}
-
-int kvsi_experiment_has_texts(const char *dir, const json_t *texts)
-{
-    json_t *plan = read_plan(dir);
-    const int has = plan && (!texts || json_equal(json_object_get(plan, "texts"), texts));
-
-    json_decref(plan);
     return has;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Adds a word to a list such as "f32, bf16" unless it is in it. */
-static void add_word(char *list, size_t size, const char *word)
+static json_t *machine(const kvs_runtime *rt)
 {
-    const size_t length = strlen(list);
-
-    if (!strstr(list, word))
-        snprintf(list + length, size - length, "%s%s", length > 0 ? ", " : "", word);
-}
-
-/* The CPU levels of the runs, which may have been taken over; without runs that of this program. */
-static void list_levels(char *list, size_t size, const kvsi_results *results)
-{
-    *list = '\0';
-    for (size_t i = 0; i < results->count; i++)
-        if (*results->runs[i].log.cpu_level)
-            add_word(list, size, results->runs[i].log.cpu_level);
-    if (!*list)
-        add_word(list, size, kvs_runtime_cpu_level(results->rt));
-}
-
-/* Of all runs; experiments without runs compute in double. */
-static void list_precisions(char *list, size_t size, const kvsi_results *results)
-{
-    *list = '\0';
-    for (size_t i = 0; i < results->count; i++)
-        add_word(list, size,
-                 kvsi_name_of(kvsi_precision_names, (int)results->runs[i].plan->train.precision));
-    if (!*list)
-        add_word(list, size, "double");
-}
-
-static json_t *machine(const kvsi_results *results)
-{
-    const kvs_runtime *rt = results->rt;
-    char processor[128], levels[96];
+    char processor[128];
 
     kvsi_machine_processor(processor, sizeof processor);
-    list_levels(levels, sizeof levels, results);
     return json_pack("{s:s, s:i, s:s, s:s, s:s}", "processor", processor, "threads",
-                     kvs_runtime_threads(rt), "cpu_level", levels, "kvshift", kvs_build()->version,
-                     "commit", kvs_build()->commit);
+                     kvs_runtime_threads(rt), "cpu_level", kvs_runtime_cpu_level(rt), "kvshift",
+                     kvs_build()->version, "commit", kvs_build()->commit);
 }
 
-/* Of runs that were taken over, or of the others. */
-static double all_seconds(const kvsi_results *results, int taken)
+static double all_seconds(const kvsi_results *results)
 {
     double seconds = 0;
 
     for (size_t i = 0; i < results->count; i++)
-        if (results->runs[i].taken == taken)
-            seconds += results->runs[i].log.summary.seconds;
+        seconds += results->runs[i].log.summary.seconds;
     return seconds;
-}
-
-static size_t count_taken(const kvsi_results *results)
-{
-    size_t taken = 0;
-
-    for (size_t i = 0; i < results->count; i++)
-        taken += results->runs[i].taken != 0;
-    return taken;
 }
 
 static json_t *summary(const kvsi_experiment *experiment, const kvsi_results *results,
@@ -281,12 +203,11 @@ static json_t *summary(const kvsi_experiment *experiment, const kvsi_results *re
 {
     const kvs_experiment *about = &experiment->about;
     const kvs_repro_options *options = results->options;
-    char now[32], precisions[64];
+    char now[32];
 
     kvsi_machine_time(now, sizeof now);
-    list_precisions(precisions, sizeof precisions, results);
     /* clang-format off */
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:s, s:O, s:O, s:O}",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:o, s:f, s:s, s:O, s:O, s:O}",
                      "experiment", about->name,
                      "figure", about->figure,
                      "claim", about->claim,
@@ -294,12 +215,9 @@ static json_t *summary(const kvsi_experiment *experiment, const kvsi_results *re
                      "settings", about->settings[options->scale],
                      "seeds", (json_int_t)results->plan->seeds,
                      "runs", (json_int_t)results->count,
-                     "taken", (json_int_t)count_taken(results),
-                     "precision", precisions,
                      "command", options->command ? options->command : "",
-                     "machine", machine(results),
-                     "seconds", seconds + all_seconds(results, 0),
-                     "seconds_taken", all_seconds(results, 1),
+                     "machine", machine(results->rt),
+                     "seconds", seconds + all_seconds(results),
                      "finished", now,
                      "figures", claims->figures,
                      "tables", claims->tables,
@@ -325,9 +243,7 @@ static void runs_to_csv(kvsi_text *text, const kvsi_results *results)
         kvsi_text_format(text, "%s,\"%s\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s",
                          run->plan->name, run->plan->arm, run->plan->seed,
                          run->plan->view.parameters, s->steps, s->tokens,
-                         run->diverged ? "diverged"
-                         : run->taken  ? "taken over"
-                                       : "done");
+                         run->diverged ? "diverged" : "done");
         add_number(text, kvsi_final_loss(run));
         add_number(text, s->final_accuracy);
         add_number(text, kvsi_step_at_99(run));
@@ -475,15 +391,6 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-const char *kvsi_saved_precision(const json_t *experiment)
-{
-    const char *precision = text_of(experiment, "precision");
-
-    if (*precision)
-        return precision;
-    return json_integer_value(json_object_get(experiment, "runs")) > 0 ? "f32" : "double";
-}
-
 static double number_of(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -514,10 +421,6 @@ size_t kvsi_saved_claims(kvs_claim *out, size_t capacity, const json_t *claims)
             .paper = text_of(claim, "paper"),
             .ours = number_of(claim, "ours"),
             .error = number_of(claim, "stderr"),
-            .low = number_of(claim, "low"),
-            .high = number_of(claim, "high"),
-            .p = number_of(claim, "p"),
-            .margin = number_of(claim, "margin"),
             .unit = text_of(claim, "unit"),
             .seeds = seeds > 0 ? (size_t)seeds : 0,
             .verdict = verdict_of(claim),

@@ -13,16 +13,12 @@
 #include "report/page.h"
 #include "repro/experiment.h"
 
-/* Creates the folder, or checks that it belongs to this experiment and CPU level and may be
- * resumed. */
+/* Creates the folder, or checks that it belongs to this experiment and may be resumed. */
 kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
-                                 const kvs_repro_options *options, const char *cpu_level,
-                                 kvs_err *err);
+                                 const kvs_repro_options *options, kvs_err *err);
 /* Checks that the folder created by rank 0 is visible on this rank. */
 kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                                const char *cpu_level, kvs_err *err);
-/* Whether a folder holds the experiment of this name. */
-int kvsi_experiment_is(const char *dir, const char *name);
+                                kvs_err *err);
 /* Whether a folder holds an experiment on these texts; NULL = any texts. */
 int kvsi_experiment_has_texts(const char *dir, const json_t *texts);
 /* Writes results, runs.csv and pages.  `seconds`: time spent besides the runs. */
@@ -43,13 +39,9 @@ typedef struct kvsi_saved {
 kvs_status kvsi_saved_open(kvsi_saved *saved, const char *dir, kvs_err *err);
 void kvsi_saved_close(kvsi_saved *saved);
 int kvsi_saved_exists(const char *dir);
-/* The precision of its runs; earlier versions only had f32. */
-const char *kvsi_saved_precision(const json_t *experiment);
 
 /* "98.20 ± 0.13 %"; a dash for NaN. */
 void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim);
-/* "-0.047 to -0.021", with two digits of its width; a dash or "exact" without one. */
-void kvsi_claim_interval(char *out, size_t size, const kvs_claim *claim);
 
 /* Fills an empty page, HTML or Markdown. */
 kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *saved, kvs_err *err);

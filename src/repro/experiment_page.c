@@ -36,42 +36,25 @@ void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim)
     }
 }
 
-void kvsi_claim_interval(char *out, size_t size, const kvs_claim *claim)
+/* "kvshift 0.1.0 (1234abc), 2 threads, avx2, AMD EPYC" */
+static void describe_machine(char *out, size_t size, const json_t *machine)
 {
-    const double width = claim->high - claim->low;
-    const double digits = width > 0 ? fmin(fmax(2 - floor(log10(width)), 0), 9) : 0;
-
-    if (isnan(width))
-        snprintf(out, size, "%s", claim->verdict == KVS_VERDICT_TOO_SMALL ? "–" : "exact");
-    else
-        snprintf(out, size, "%.*f to %.*f", (int)digits, claim->low, (int)digits, claim->high);
-}
-
-/* "AMD EPYC, 2 threads, CPU level avx2, precision f32, kvshift 0.1.0 (1234abc)" */
-static void describe_machine(char *out, size_t size, const json_t *e)
-{
-    const json_t *machine = json_object_get(e, "machine");
-    const char *precision = kvsi_saved_precision(e);
     const json_int_t threads = json_integer_value(json_object_get(machine, "threads"));
 
-    snprintf(out, size, "%s, %d thread%s, CPU level %s, precision %s, kvshift %s (%s)",
+    snprintf(out, size, "%s, %d thread%s, CPU level %s, kvshift %s (%s)",
              text_of(machine, "processor"), (int)threads, threads == 1 ? "" : "s",
-             text_of(machine, "cpu_level"), precision, text_of(machine, "kvshift"),
+             text_of(machine, "cpu_level"), text_of(machine, "kvshift"),
              text_of(machine, "commit"));
 }
 
 static void describe_time(char *out, size_t size, const json_t *experiment)
 {
     const json_int_t runs = json_integer_value(json_object_get(experiment, "runs"));
-    const json_int_t taken = json_integer_value(json_object_get(experiment, "taken"));
     char duration[32];
 
     kvsi_format_duration(duration, sizeof duration,
                          json_number_value(json_object_get(experiment, "seconds")));
     snprintf(out, size, "%s%s", duration, runs > 0 ? " of training and evaluation" : "");
-    if (taken > 0)
-        snprintf(out + strlen(out), size - strlen(out), ", %d of %d runs taken over", (int)taken,
-                 (int)runs);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -86,10 +69,9 @@ static void add_cell(kvsi_text *page, const char *text)
 static void add_claim(kvsi_text *page, const kvs_claim *claim)
 {
     static const char *const classes[] = {"reproduced", "not-reproduced", "not-at-this-scale"};
-    char ours[96], interval[96], seeds[24];
+    char ours[96], seeds[24];
 
     kvsi_claim_value(ours, sizeof ours, claim);
-    kvsi_claim_interval(interval, sizeof interval, claim);
     snprintf(seeds, sizeof seeds, "%zu", claim->seeds);
     kvsi_text_add(page, "<tr><td>");
     kvsi_text_add_xml(page, claim->claim);
@@ -101,7 +83,6 @@ static void add_claim(kvsi_text *page, const kvs_claim *claim)
     kvsi_text_add(page, "</td>");
     add_cell(page, claim->paper);
     add_cell(page, ours);
-    add_cell(page, interval);
     add_cell(page, claim->seeds > 0 ? seeds : "–");
     kvsi_text_format(page, "<td class=\"%s\">%s</td></tr>\n", classes[claim->verdict],
                      kvs_verdict_name(claim->verdict));
@@ -112,29 +93,26 @@ static void add_claims(kvsi_page *page, const json_t *list)
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
     const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, list);
-    kvsi_table table = {.left = 6};
+    kvsi_table table = {.left = 5};
 
     if (!page->markdown) {
         kvsi_text_add(&page->text, "<div class=\"wide\">\n<table class=\"claims\">\n<thead>\n"
-                                   "<tr><th>claim</th><th>paper</th><th>ours</th>"
-                                   "<th>95 % interval</th><th>seeds</th>"
+                                   "<tr><th>claim</th><th>paper</th><th>ours</th><th>seeds</th>"
                                    "<th>verdict</th></tr>\n</thead>\n<tbody>\n");
         for (size_t i = 0; i < count; i++)
             add_claim(&page->text, claims + i);
         kvsi_text_add(&page->text, "</tbody>\n</table>\n</div>\n");
         return;
     }
-    kvsi_table_headings(&table, "claim|paper|ours|95 % interval|seeds|verdict");
+    kvsi_table_headings(&table, "claim|paper|ours|seeds|verdict");
     for (size_t i = 0; i < count; i++) {
-        char ours[96], interval[96];
+        char ours[96];
 
         kvsi_claim_value(ours, sizeof ours, claims + i);
-        kvsi_claim_interval(interval, sizeof interval, claims + i);
         kvsi_table_add(&table, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
                        claims[i].detail, *claims[i].detail ? ")" : "");
         kvsi_table_add(&table, "%s", claims[i].paper);
         kvsi_table_add(&table, "%s", ours);
-        kvsi_table_add(&table, "%s", interval);
         kvsi_table_add(&table, "%zu", claims[i].seeds);
         kvsi_table_add(&table, "**%s**", kvs_verdict_name(claims[i].verdict));
     }
@@ -223,9 +201,9 @@ static void add_remarks(kvsi_page *page, const json_t *remarks)
 
 static void add_origin(kvsi_page *page, const json_t *e)
 {
-    char machine[320], duration[96], note[512];
+    char machine[320], duration[64], note[512];
 
-    describe_machine(machine, sizeof machine, e);
+    describe_machine(machine, sizeof machine, json_object_get(e, "machine"));
     describe_time(duration, sizeof duration, e);
     snprintf(note, sizeof note, "%s; %s; finished %s.", machine, duration, text_of(e, "finished"));
     kvsi_page_code(page, text_of(e, "command"));

@@ -15,10 +15,6 @@ static const kvsi_experiment *const experiments[] = {
     &kvsi_repro_variants,        &kvsi_repro_ablations,
     &kvsi_repro_windows,         &kvsi_repro_qkv,
     &kvsi_repro_hop_k,           &kvsi_repro_igsm,
-    &kvsi_repro_more_tokens,     &kvsi_repro_benchmarks,
-    &kvsi_repro_sites,           &kvsi_repro_unclipped,
-    &kvsi_repro_retrofit,        &kvsi_repro_bad_start,
-    &kvsi_repro_precision,
 };
 
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
@@ -73,11 +69,8 @@ kvs_status kvsi_experiment_conclude(kvsi_claims *claims, const kvsi_results *res
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const kvsi_name scales[] = {{"smoke", KVS_SCALE_SMOKE},
-                                   {"desk", KVS_SCALE_DESK},
-                                   {"paper", KVS_SCALE_PAPER},
-                                   {"night", KVS_SCALE_NIGHT},
-                                   {NULL, 0}};
+static const kvsi_name scales[] = {
+    {"smoke", KVS_SCALE_SMOKE}, {"desk", KVS_SCALE_DESK}, {"paper", KVS_SCALE_PAPER}, {NULL, 0}};
 
 const char *kvs_scale_name(kvs_scale scale)
 {

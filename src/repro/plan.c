@@ -33,17 +33,17 @@ static kvs_status grow(kvsi_plan *plan, size_t more, kvs_err *err)
 }
 
 /* "KV shifting, 1 layer" and seed 2 become "kv-shifting-1-layer-seed-2". */
-static void name_run(char name[96], const char *arm, uint64_t seed)
+static void name_run(kvsi_planned *run)
 {
     size_t length = 0;
 
-    for (const char *c = arm; *c && length + 1 < sizeof((kvsi_planned *)NULL)->arm; c++) {
+    for (const char *c = run->arm; *c && length + 1 < sizeof run->arm; c++) {
         if (isalnum((unsigned char)*c) || *c == '.')
-            name[length++] = (char)tolower((unsigned char)*c);
-        else if (length > 0 && name[length - 1] != '-')
-            name[length++] = '-';
+            run->name[length++] = (char)tolower((unsigned char)*c);
+        else if (length > 0 && run->name[length - 1] != '-')
+            run->name[length++] = '-';
     }
-    snprintf(name + length, 96 - length, "-seed-%" PRIu64, seed);
+    snprintf(run->name + length, sizeof run->name - length, "-seed-%" PRIu64, run->seed);
 }
 
 kvs_status kvsi_plan_add(kvsi_plan *plan, const kvsi_planned *run, kvs_err *err)
@@ -54,11 +54,8 @@ kvs_status kvsi_plan_add(kvsi_plan *plan, const kvsi_planned *run, kvs_err *err)
         kvsi_planned *added = plan->runs + plan->count++;
 
         *added = *run;
-        added->seed = i + 1;
-        added->train.seed = added->seed + run->later_data;
-        name_run(added->name, added->arm, added->seed);
-        if (run->continues)
-            name_run(added->base, run->continues, added->seed);
+        added->seed = added->train.seed = i + 1;
+        name_run(added);
     }
     return st;
 }
@@ -116,15 +113,6 @@ static kvsi_planned *longest_unassigned(kvsi_plan *plan)
     return longest;
 }
 
-/* A run that continues another is trained by the same rank, after it. */
-static void follow_bases(kvsi_plan *plan)
-{
-    for (size_t i = 0; i < plan->count; i++)
-        for (size_t k = 0; *plan->runs[i].base && k < i; k++)
-            if (strcmp(plan->runs[k].name, plan->runs[i].base) == 0)
-                plan->runs[i].rank = plan->runs[k].rank;
-}
-
 double kvsi_plan_share(kvsi_plan *plan, size_t ranks)
 {
     kvsi_planned *run;
@@ -136,7 +124,6 @@ double kvsi_plan_share(kvsi_plan *plan, size_t ranks)
     }
     while ((run = longest_unassigned(plan)))
         run->rank = least_loaded(plan, ranks);
-    follow_bases(plan);
     for (size_t r = 0; r < ranks; r++)
         most = fmax(most, load_of(plan, r));
     return all > 0 ? most / all : 0;

@@ -24,13 +24,6 @@ struct kvsi_planned {
     char name[96]; /* of the run folder; set by kvsi_plan_add from arm and seed */
     double value;  /* of what is varied besides the arm, such as width or rate, if anything */
     uint64_t seed;
-    const char
-        *continues;      /* the arm whose final model of the same seed this run continues, with its
-                              shift added if it has none; NULL = a new model */
-    char base[96];       /* name of that run, "" = none; set by kvsi_plan_add */
-    uint64_t later_data; /* is added to the seed of the data */
-    int has_start;       /* every head starts with these taps */
-    kvs_coefficients start;
     kvs_model_config model; /* vocab and context 0 = from the task */
     kvs_train_config train; /* seed: set by kvsi_plan_add */
     kvsi_task_maker *task;
@@ -43,7 +36,6 @@ struct kvsi_planned {
     uint64_t eval_every;
     size_t eval_sequences; /* for text an upper limit on windows */
     int keeps_checkpoints; /* all, for `measure` */
-    int is_base;           /* another run continues its model */
     kvs_planned_run view;  /* size and cost */
     size_t rank;           /* that trains it */
 };

@@ -50,15 +50,8 @@ static kvs_status set_precision(kvs_repro *r, kvs_err *err)
     if (checked.precision != KVSI_PRECISION_F32 && r->plan.count == 0)
         return kvsi_fail(err, KVS_E_INVALID, "precision is %s, but '%s' trains no model", precision,
                          r->experiment->about.name);
-    if (checked.precision == KVSI_PRECISION_F32) /* what an experiment does not set itself */
-        return KVS_OK;
-    for (size_t i = 0; i < r->plan.count; i++) {
-        if (r->plan.runs[i].train.precision != KVSI_PRECISION_F32)
-            return kvsi_fail(err, KVS_E_INVALID,
-                             "the experiment '%s' sets the precision of its runs",
-                             r->experiment->about.name);
+    for (size_t i = 0; i < r->plan.count; i++)
         r->plan.runs[i].train.precision = checked.precision;
-    }
     return KVS_OK;
 }
 
@@ -69,9 +62,6 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
 
     if (!kvs_scale_name(scale))
         return kvsi_fail(err, KVS_E_INVALID, "unknown scale %d", (int)scale);
-    if (!about->settings[scale])
-        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' has no scale '%s'", about->name,
-                         kvs_scale_name(scale));
     if (r->options->text_count > 0 && !r->options->texts)
         return kvsi_fail(err, KVS_E_INVALID, "texts is NULL, but text_count is %zu",
                          r->options->text_count);
@@ -79,9 +69,6 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
         return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
-    if (r->options->data && !about->scores_benchmarks)
-        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' scores no benchmarks",
-                         about->name);
     if (r->options->dropout > 0 && !r->options->model)
         return kvsi_fail(err, KVS_E_INVALID,
                          "dropout applies to a model to be measured, found none");
@@ -171,12 +158,10 @@ static int is_first(const kvs_repro *r)
 /* Rank 0 creates the folder; all ranks must see it. */
 static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
-    const char *level = kvs_runtime_cpu_level(&r->alone);
-    kvs_status st =
-        is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, level, err) : KVS_OK;
+    kvs_status st = is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
-    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, level, err);
+    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, err);
     st = kvs_comm_agree(r->comm, st, err);
 out:
     return st;
@@ -290,17 +275,6 @@ static kvs_status require_text(const kvs_repro *r, kvs_err *err)
                      r->experiment->about.name, kvs_scale_name(r->options->scale));
 }
 
-static kvs_status require_data(const kvs_repro *r, kvs_err *err)
-{
-    if (!r->experiment->about.scores_benchmarks || r->options->data ||
-        r->options->scale == KVS_SCALE_SMOKE)
-        return KVS_OK;
-    return kvsi_fail(err, KVS_E_INVALID,
-                     "'%s' scores benchmarks at scale '%s': expected a folder of their data, found "
-                     "none",
-                     r->experiment->about.name, kvs_scale_name(r->options->scale));
-}
-
 kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err)
 {
     int stopped = 0;
@@ -313,7 +287,6 @@ kvs_status kvs_repro_run(int *finished, kvs_repro *repro, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "expected a folder for the results of the experiment, found none");
     TRY_OUT(require_text(repro, err));
-    TRY_OUT(require_data(repro, err));
     TRY_OUT(begin(repro, err));
     TRY_OUT(execute(repro, &stopped, err));
     if (stopped)

@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "repro/execute.h"
-#include "repro/records.h"
 #include "run/run.h"
 
 #include <math.h>
@@ -35,10 +34,7 @@ static kvs_status open_run(kvsi_run_result *run, const char *out, kvs_err *err)
     if (!run->dir)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", run->plan->name);
     run->diverged = kvsi_run_state(run->dir, run->plan->train.steps) == KVS_RUN_DIVERGED;
-    run->taken = kvsi_run_has(run->dir, KVSI_TAKEN);
     st = kvsi_run_open(&run->log, run->dir, err);
-    if (st == KVS_OK)
-        kvsi_run_thin(&run->log, run->plan->train.steps);
     if (st == KVS_E_FORMAT && run->diverged)
         return KVS_OK;
     return st == KVS_OK ? read_measured(run, err) : st;

@@ -11,7 +11,6 @@ typedef struct kvsi_run_result {
     char *dir;
     kvsi_run log; /* without points if the run diverged in its first step */
     int diverged;
-    int taken;        /* from another experiment or a record */
     json_t *measured; /* result of the experiment's `measure`; NULL = none */
 } kvsi_run_result;
 

@@ -7,7 +7,6 @@
 #include "report/settings.h"
 #include "repro/execute.h"
 #include "repro/experiment_folder.h"
-#include "repro/records.h"
 #include "repro/texts.h"
 #include "run/run.h"
 
@@ -19,11 +18,13 @@
 static const size_t FILE_LIMIT = (size_t)1 << 40;
 enum { PLAN_LIMIT = 1 << 20 };
 
-/* What is searched for. */
+/* The wanted run. */
 typedef struct search {
-    const kvsi_wanted *wanted;
+    const char *planned;
+    const kvsi_planned *run;
+    size_t eval_sequences;
+    const kvs_repro_options *options;
     json_t *texts; /* NULL = not trained on text */
-    int is_own;    /* the experiment that is searched is the wanted one */
 } search;
 
 /* ---- is it the same run? --------------------------------------------------------------------- */
@@ -40,49 +41,26 @@ static int has_same_plan(const char *dir, const char *planned)
     return same;
 }
 
-/* It was evaluated at every step the experiment needs, on as many sequences, on this CPU level. */
-static int has_same_log(const char *dir, const kvsi_wanted *w, int diverged)
+/* It was evaluated at every step the experiment needs, on as many sequences. */
+static int has_same_evaluations(const char *dir, const search *s)
 {
-    const uint64_t every = diverged ? 0 : w->run->eval_every;
+    const uint64_t every = s->run->eval_every;
     kvsi_run log = {0};
     const char *sequences;
     int same = kvsi_run_open(&log, dir, NULL) == KVS_OK;
 
     sequences = same ? kvsi_run_setting(log.settings, "eval sequences") : NULL;
-    same = sequences && strtoull(sequences, NULL, 10) == w->eval_sequences;
-    for (uint64_t step = every; same && every > 0 && step <= w->run->train.steps; step += every)
+    same = sequences && strtoull(sequences, NULL, 10) == s->eval_sequences;
+    for (uint64_t step = every; same && every > 0 && step <= s->run->train.steps; step += every)
         same = isfinite(kvsi_run_loss_at(&log, step));
-    if (same && !w->options->allow_level_change)
-        same = strcmp(log.cpu_level, w->cpu_level) == 0;
     kvsi_run_close(&log);
     return same;
 }
 
-/* It has what the experiment will read: its own measurement, or a model to measure or continue. */
-static int has_enough(const char *dir, const search *s)
-{
-    const kvsi_wanted *w = s->wanted;
-
-    if (*w->run->base && !s->is_own) /* a base of that name may be another */
-        return 0;
-    if (w->run->is_base)
-        return kvsi_run_has(dir, KVSI_RUN_MODEL);
-    if (!w->experiment->measure)
-        return 1;
-    if (s->is_own && kvsi_run_has(dir, KVSI_MEASURED))
-        return 1;
-    return !w->run->keeps_checkpoints && kvsi_run_has(dir, KVSI_RUN_MODEL);
-}
-
 static int is_same(const char *dir, const search *s)
 {
-    const kvsi_wanted *w = s->wanted;
-    const kvs_run_state state = kvsi_run_state(dir, w->run->train.steps);
-
-    if (state == KVS_RUN_DIVERGED)
-        return has_same_plan(dir, w->planned) && has_same_log(dir, w, 1);
-    return state == KVS_RUN_DONE && has_same_plan(dir, w->planned) && has_enough(dir, s) &&
-           has_same_log(dir, w, 0);
+    return has_same_plan(dir, s->planned) &&
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -113,32 +91,17 @@ out:
     return st;
 }
 
-/* Marks the copy: its time is not that of this experiment. */
-static kvs_status mark(const char *to, const char *from, kvs_err *err)
-{
-    char *path = kvsi_path_join(to, KVSI_TAKEN);
-    json_t *json = json_pack("{s:s}", "from", from);
-    const kvs_status st = path ? kvsi_json_write(json, path, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", to);
-
-    json_decref(json);
-    kvsi_free(path);
-    return st;
-}
-
-/* planned.json is copied first, and result.json, which marks a run as finished, last. */
-static kvs_status copy_run(const char *from, const char *to, const search *s, kvs_err *err)
+/* planned.json is copied first, and result.json, which marks a run as finished, last.
+ * measured.json is not copied: it belongs to the other experiment. */
+static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
     int made;
 
     TRY(kvsi_dir_make(to, &made, err));
     TRY(copy_file(from, to, KVSI_PLANNED, err));
-    TRY(mark(to, from, err));
-    if (s->is_own)
-        TRY(copy_file(from, to, KVSI_MEASURED, err));
     for (const char *const *name = kvsi_run_final_files; *name; name++)
         TRY(copy_file(from, to, *name, err));
-    return copy_file(from, to, KVSI_RUN_DIVERGED, err);
+    return KVS_OK;
 }
 
 /* ---- looking for it -------------------------------------------------------------------------- */
@@ -163,54 +126,51 @@ static char *find_in(const char *experiment, const search *s)
     return found;
 }
 
-static char *find(search *s, const char *folder)
+static char *find(const search *s)
 {
+    const char *reuse = s->options->reuse;
     kvsi_name_list names = {0};
     char *found = NULL;
 
-    if (!folder || kvsi_dir_list(&names, folder, "", NULL) != KVS_OK)
+    if (kvsi_dir_list(&names, reuse, "", NULL) != KVS_OK)
         return NULL;
     for (size_t i = 0; !found && i < names.count; i++) {
-        char *experiment = kvsi_path_join(folder, names.names[i]);
+        char *experiment = kvsi_path_join(reuse, names.names[i]);
 
-        if (experiment && kvsi_experiment_has_texts(experiment, s->texts)) {
-            s->is_own = kvsi_experiment_is(experiment, s->wanted->experiment->about.name);
+        if (experiment && kvsi_experiment_has_texts(experiment, s->texts))
             found = find_in(experiment, s);
-        }
         kvsi_free(experiment);
     }
     kvsi_name_list_release(&names);
     return found;
 }
 
-static void report(const kvsi_wanted *w, const char *from)
+static void report(const search *s, const char *from)
 {
     char line[512];
 
-    snprintf(line, sizeof line, "'%s' is taken over from '%s'", w->run->name, from);
-    if (w->options->notice)
-        w->options->notice(w->options->user, line);
+    snprintf(line, sizeof line, "'%s' is taken over from '%s'", s->run->name, from);
+    if (s->options->notice)
+        s->options->notice(s->options->user, line);
 }
 
-kvs_status kvsi_reuse(int *taken, const char *dir, const kvsi_wanted *wanted, kvs_err *err)
+kvs_status kvsi_reuse(int *taken, const char *dir, const char *planned, const kvsi_planned *run,
+                      size_t eval_sequences, const kvs_repro_options *options, kvs_err *err)
 {
-    const kvs_repro_options *options = wanted->options;
-    search s = {.wanted = wanted};
+    search s = {planned, run, eval_sequences, options, NULL};
     char *from = NULL;
     kvs_status st = KVS_OK;
 
     *taken = 0;
-    if (!options->reuse && !options->records)
+    if (!options->reuse || run->keeps_checkpoints)
         return KVS_OK;
-    if (wanted->run->task == kvsi_text_task)
+    if (run->task == kvsi_text_task)
         TRY_OUT(kvsi_texts_describe(&s.texts, options, err));
-    from = find(&s, options->reuse);
-    if (!from)
-        from = find(&s, options->records);
+    from = find(&s);
     if (!from)
         goto out;
-    TRY_OUT(copy_run(from, dir, &s, err));
-    report(wanted, from);
+    TRY_OUT(copy_run(from, dir, err));
+    report(&s, from);
     *taken = 1;
 out:
     json_decref(s.texts);

@@ -37,7 +37,6 @@ static const induction_scale inductions[KVS_SCALES] = {
     {64, 16, 48, 32, 1, 4, 2e-3, 128},
     {256, 64, 512, 256, 1, 20, 2e-3, 4000},
     {8000, 512, 512, 4096, 16, 1000, 2e-4, 4000},
-    {256, 64, 512, 256, 1, 20, 2e-3, 4000},
 };
 
 void kvsi_scale_induction(kvsi_planned *run, kvs_scale scale)
@@ -84,15 +83,6 @@ static const text_scale texts[] = {
                         2e-3,
                         384,
                         {{32, 2, 2}, {48, 2, 2}, {64, 3, 2}, {96, 3, 3}, {128, 4, 4}}},
-    /* 20 million tokens; size BASE is the preset desk-1m */
-    [KVS_SCALE_NIGHT] = {1024,
-                         256,
-                         16,
-                         4880,
-                         100,
-                         2e-3,
-                         1024,
-                         {{48, 2, 2}, {64, 3, 2}, {96, 3, 3}, {128, 4, 4}, {144, 4, 4}}},
 };
 
 static kvs_status paper_settings(kvsi_planned *run, kvsi_plan *plan, const char *preset,
@@ -123,16 +113,7 @@ static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)
     run->train.lr = s->lr;
     run->train.schedule = KVSI_SCHEDULE_COSINE;
     run->eval_sequences = s->eval_windows;
-    run->eval_every = s->steps / (plan->scale == KVS_SCALE_NIGHT ? 16 : 4);
-}
-
-uint64_t kvsi_night_steps(size_t number)
-{
-    const text_scale *s = texts + KVS_SCALE_NIGHT;
-    const text_size *size = s->sizes + number, *base = s->sizes + KVSI_TEXT_BASE;
-
-    return s->steps * (size->dim * size->dim * size->layers) /
-           (base->dim * base->dim * base->layers);
+    run->eval_every = s->steps / 4;
 }
 
 kvs_status kvsi_scale_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,

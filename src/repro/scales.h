@@ -14,10 +14,6 @@ enum { KVSI_TEXT_SIZES = 5, KVSI_TEXT_SMALL = 2, KVSI_TEXT_BASE = 3 };
 kvs_status kvsi_scale_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
                            kvs_err *err);
 
-/* Steps of a language model of that size at scale night, with tokens in proportion to its parameters
- * without embeddings and head: 20 million for KVSI_TEXT_BASE. */
-uint64_t kvsi_night_steps(size_t number);
-
 /* What this means at scale smoke, for kvs_experiment.settings. */
 #define KVSI_SMOKE_TEXT                                                                            \
     "a tiny model, 8 steps on a made-up language: shows that everything works and nothing else"

@@ -22,7 +22,6 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
 {
     const kvsi_paired_test test = kvsi_compare_losses(results, KV, VANILLA);
     const size_t seeds = test.difference.count;
-    const kvsi_interval interval = kvsi_count_interval(test.below, seeds);
 
     (void)err;
     kvsi_claims_add(out,
@@ -30,7 +29,6 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
                                   .paper = "5 of 5 seeds",
                                   .ours = (double)test.below,
                                   .error = NAN,
-                                  .interval = &interval,
                                   .unit = "seeds",
                                   .seeds = seeds,
                                   .outcome = test.below == seeds ? KVSI_HOLDS : KVSI_FAILS},
@@ -60,11 +58,8 @@ const kvsi_experiment kvsi_repro_seeds = {
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; eight "
                  "seeds instead of five; validation loss instead of training loss",
                  "the paper's 1.5B model, batch, rate and 10 billion tokens; the text is not the "
-                 "paper's, which is not public",
-                 "1.1 million parameters (preset desk-1m), 20 million tokens of prose and "
-                 "encyclopaedia (0.2 "
-                 "epochs), vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3"},
-            .seeds = {2, 8, 5, 8},
+                 "paper's, which is not public"},
+            .seeds = {2, 8, 5},
             .learns_text = 1,
         },
     .text = &comparison,

@@ -1,13 +1,86 @@
 /* One page for several finished experiments: HTML with a table of verdicts and all pages, or
  * Markdown with the verdicts only. */
 #include "base/files.h"
+#include "base/folders.h"
 #include "base/memory.h"
-#include "repro/collection.h"
-#include "repro/registered.h"
+#include "repro/experiment_folder.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+typedef struct collection {
+    kvsi_saved *list;
+    size_t count;
+} collection;
+
+static void release(collection *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        kvsi_saved_close(c->list + i);
+    kvsi_free(c->list);
+}
+
+/* The experiment in `dir`, or those in its subfolders. */
+static kvs_status collect(collection *c, const char *dir, kvs_err *err)
+{
+    kvsi_name_list names = {0};
+    char *path = NULL;
+    kvs_status st;
+
+    TRY_OUT(kvsi_dir_list(&names, dir, "", err));
+    c->list = kvsi_alloc(names.count + 1, sizeof *c->list);
+    if (!c->list) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        goto out;
+    }
+    if (kvsi_saved_exists(dir)) {
+        TRY_OUT(kvsi_saved_open(c->list, dir, err));
+        c->count = 1;
+        goto out;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        path = kvsi_path_join(dir, names.names[i]);
+        if (path && kvsi_saved_exists(path)) {
+            TRY_OUT(kvsi_saved_open(c->list + c->count, path, err));
+            c->count++;
+        }
+        kvsi_free(path);
+        path = NULL;
+    }
+    if (c->count == 0)
+        st = kvsi_fail(err, KVS_E_IO, "'%s' has no finished experiment, in it or in its folders",
+                       dir);
+out:
+    kvsi_free(path);
+    kvsi_name_list_release(&names);
+    return st;
+}
+
+static const char *name_of(const kvsi_saved *saved)
+{
+    return json_string_value(json_object_get(saved->experiment, "experiment"));
+}
+
+/* Position in the table of experiments. */
+static size_t position(const kvsi_saved *saved)
+{
+    size_t i = 0;
+
+    while (kvs_experiment_at(i) && strcmp(kvs_experiment_at(i)->name, name_of(saved)) != 0)
+        i++;
+    return i;
+}
+
+static void sort(collection *c)
+{
+    for (size_t i = 1; i < c->count; i++)
+        for (size_t j = i; j > 0 && position(c->list + j) < position(c->list + j - 1); j--) {
+            const kvsi_saved swapped = c->list[j];
+
+            c->list[j] = c->list[j - 1];
+            c->list[j - 1] = swapped;
+        }
+}
 
 static void add_total(kvsi_page *page, const size_t total[3])
 {
@@ -19,7 +92,7 @@ static void add_total(kvsi_page *page, const size_t total[3])
     kvsi_page_paragraph(page, NULL, words);
 }
 
-static void add_overview(kvsi_page *page, const kvsi_collection *c)
+static void add_overview(kvsi_page *page, const collection *c)
 {
     kvsi_table table = {.left = 3};
     size_t total[3] = {0};
@@ -37,7 +110,7 @@ static void add_overview(kvsi_page *page, const kvsi_collection *c)
             verdicts[claims[k].verdict]++;
         kvsi_format_duration(duration, sizeof duration,
                              json_number_value(json_object_get(e, "seconds")));
-        kvsi_table_add(&table, "%s", kvsi_saved_name(c->list + i));
+        kvsi_table_add(&table, "%s", name_of(c->list + i));
         kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "figure")));
         kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "scale")));
         for (int v = 0; v < 3; v++) {
@@ -52,7 +125,7 @@ static void add_overview(kvsi_page *page, const kvsi_collection *c)
 
 kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *html, kvs_err *err)
 {
-    kvsi_collection c = {0};
+    collection c = {0};
     kvsi_page page = {0};
     kvs_status st;
 
@@ -60,18 +133,19 @@ kvs_status kvs_repro_report(size_t *experiments, const char *dir, const char *ht
     NEED(html);
     NEED(experiments);
     *experiments = 0;
-    TRY_OUT(kvsi_collect(&c, dir, err));
+    TRY_OUT(collect(&c, dir, err));
+    sort(&c);
     kvsi_page_begin(&page, "KV shifting attention: the paper's experiments, reproduced");
     add_overview(&page, &c);
     for (size_t i = 0; i < c.count; i++) {
-        kvsi_page_heading(&page, 2, kvsi_saved_name(c.list + i));
+        kvsi_page_heading(&page, 2, name_of(c.list + i));
         TRY_OUT(kvsi_saved_section(&page, c.list + i, err));
     }
     TRY_OUT(kvsi_page_write(&page, html, err));
     *experiments = c.count;
 out:
     kvsi_page_release(&page);
-    kvsi_collection_release(&c);
+    release(&c);
     return st;
 }
 
@@ -84,108 +158,35 @@ static const char *folder_of(const kvsi_saved *saved)
     return slash ? slash + 1 : saved->dir;
 }
 
-/* The p values of all planned tests, in the order of the collection, corrected together. */
-typedef struct correction {
-    double *plain, *adjusted;
-    size_t count, next;
-} correction;
-
-static kvs_status correct(correction *out, const kvsi_collection *c, const json_t *plan,
-                          kvs_err *err)
-{
-    const size_t most = c->count * KVSI_CLAIMS_MAX;
-
-    *out = (correction){.plain = kvsi_alloc(most, sizeof(double)),
-                        .adjusted = kvsi_alloc(most, sizeof(double))};
-    if (!out->plain || !out->adjusted)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu claims", most);
-    for (size_t i = 0; i < c->count; i++) {
-        kvs_claim claims[KVSI_CLAIMS_MAX];
-        const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, c->list[i].claims);
-
-        for (size_t k = 0; k < count; k++)
-            out->plain[out->count++] =
-                kvsi_is_registered(plan, c->list + i, claims + k) ? claims[k].p : NAN;
-    }
-    kvsi_holm(out->adjusted, out->plain, out->count);
-    return KVS_OK;
-}
-
-static void release_correction(correction *c)
-{
-    kvsi_free(c->plain);
-    kvsi_free(c->adjusted);
-}
-
-static void add_claims(kvsi_table *table, const kvsi_saved *saved, const json_t *plan,
-                       correction *p, size_t total[3])
+static void add_claims(kvsi_table *table, const kvsi_saved *saved, size_t total[3])
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
     const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, saved->claims);
     const char *figure = json_string_value(json_object_get(saved->experiment, "figure"));
 
     for (size_t i = 0; i < count; i++) {
-        const kvs_claim *claim = claims + i;
-        const int planned = kvsi_is_registered(plan, saved, claim);
-        char ours[96], interval[96];
+        char ours[96];
 
-        kvsi_claim_value(ours, sizeof ours, claim);
-        kvsi_claim_interval(interval, sizeof interval, claim);
+        kvsi_claim_value(ours, sizeof ours, claims + i);
         if (i == 0)
-            kvsi_table_add(table, "[%s](%s/README.md), %s", kvsi_saved_name(saved),
-                           folder_of(saved), figure);
+            kvsi_table_add(table, "[%s](%s/README.md), %s", name_of(saved), folder_of(saved),
+                           figure);
         else
             kvsi_table_add(table, "%s", "");
-        kvsi_table_add(table, "%s%s", claim->claim, planned ? "" : " (not planned)");
-        kvsi_table_add(table, "%s", claim->paper);
+        kvsi_table_add(table, "%s", claims[i].claim);
+        kvsi_table_add(table, "%s", claims[i].paper);
         kvsi_table_add(table, "%s", ours);
-        kvsi_table_add(table, "%s", interval);
-        kvsi_table_p(table, claim->p);
-        kvsi_table_p(table, p->adjusted[p->next++]);
-        kvsi_table_add(table, "**%s**", kvs_verdict_name(claim->verdict));
-        total[claim->verdict]++;
+        kvsi_table_add(table, "**%s**", kvs_verdict_name(claims[i].verdict));
+        total[claims[i].verdict]++;
     }
 }
 
-/* In which precision and on which CPU level every result was made. */
-static void add_origins(kvsi_page *page, const kvsi_collection *c)
+kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *markdown,
+                             kvs_err *err)
 {
     kvsi_table table = {.left = 5};
-
-    kvsi_table_headings(&table,
-                        "experiment|scale|precision|CPU level|processor|runs|taken over|time");
-    for (size_t i = 0; i < c->count; i++) {
-        const json_t *e = c->list[i].experiment, *machine = json_object_get(e, "machine");
-        const char *level = json_string_value(json_object_get(machine, "cpu_level")),
-                   *processor = json_string_value(json_object_get(machine, "processor"));
-        char duration[32];
-
-        kvsi_format_duration(duration, sizeof duration,
-                             json_number_value(json_object_get(e, "seconds")));
-        kvsi_table_add(&table, "%s", kvsi_saved_name(c->list + i));
-        kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "scale")));
-        kvsi_table_add(&table, "%s", kvsi_saved_precision(e));
-        kvsi_table_add(&table, "%s", level ? level : "–");
-        kvsi_table_add(&table, "%s", processor ? processor : "–");
-        kvsi_table_add(&table, "%d", (int)json_integer_value(json_object_get(e, "runs")));
-        kvsi_table_add(&table, "%d", (int)json_integer_value(json_object_get(e, "taken")));
-        kvsi_table_add(&table, "%s", duration);
-    }
-    kvsi_page_heading(page, 2, "How the results were made");
-    kvsi_page_paragraph(page, NULL,
-                        "The time is that of training and evaluation, without runs that were taken "
-                        "over from other experiments or from records.");
-    kvsi_page_table(page, &table);
-}
-
-kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *plan,
-                             const char *markdown, kvs_err *err)
-{
-    kvsi_table table = {.left = 3};
-    kvsi_collection c = {0};
+    collection c = {0};
     kvsi_page page = {.markdown = 1};
-    correction p = {0};
-    json_t *registered = NULL;
     size_t total[3] = {0};
     kvs_status st;
 
@@ -193,30 +194,19 @@ kvs_status kvs_repro_summary(size_t *experiments, const char *dir, const char *p
     NEED(markdown);
     NEED(experiments);
     *experiments = 0;
-    TRY_OUT(kvsi_collect(&c, dir, err));
-    if (plan)
-        TRY_OUT(kvsi_registered_read(&registered, plan, err));
-    TRY_OUT(correct(&p, &c, registered, err));
-    kvsi_table_headings(&table, "experiment|claim|paper|ours|95 % interval|p|p (Holm)|verdict");
+    TRY_OUT(collect(&c, dir, err));
+    sort(&c);
+    kvsi_table_headings(&table, "experiment|claim|paper|ours|verdict");
     for (size_t i = 0; i < c.count; i++)
-        add_claims(&table, c.list + i, registered, &p, total);
+        add_claims(&table, c.list + i, total);
     kvsi_page_begin(&page, "The paper's experiments, reproduced");
     add_total(&page, total);
     kvsi_page_table(&page, &table);
-    kvsi_page_paragraph(&page, NULL,
-                        "The interval is of our value; p is that of the claim's test, and p (Holm) "
-                        "the same corrected for all tests of this page. Verdicts follow from the "
-                        "plain p and the interval. A dash: nothing was tested.");
-    if (registered)
-        kvsi_registered_missing(&page, registered, &c);
-    add_origins(&page, &c);
     TRY_OUT(kvsi_page_write(&page, markdown, err));
     *experiments = c.count;
 out:
-    json_decref(registered);
-    release_correction(&p);
     kvsi_table_release(&table);
     kvsi_page_release(&page);
-    kvsi_collection_release(&c);
+    release(&c);
     return st;
 }

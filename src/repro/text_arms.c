@@ -15,57 +15,44 @@ kvsi_paired_test kvsi_compare_losses(const kvsi_results *results, size_t arm, si
     return kvsi_compare(results, arm, reference, kvsi_final_loss).test;
 }
 
-static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects, double margin)
+static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects)
 {
     const double half = kvsi_half_interval(&test->difference), mean = test->difference.mean;
 
     if (expects == KVSI_LOWER)
         return kvsi_sign_outcome(test, -1);
-    if (mean - half > -margin) /* false for NaN */
+    if (mean - half > -MARGIN) /* false for NaN */
         return KVSI_HOLDS;
-    return test->p < 0.05 && mean < -margin ? KVSI_FAILS : KVSI_OPEN;
-}
-
-void kvsi_claim_difference(kvsi_claims *out, const kvsi_paired_test *test, const kvsi_loss_claim *c,
-                           const char *unit, double margin)
-{
-    kvsi_claim claim =
-        kvsi_claim_of_test(test, c->claim, c->paper, unit, judge(test, c->expects, margin));
-
-    if (c->expects == KVSI_NOT_LOWER)
-        claim.margin = margin;
-    if (isnan(test->p)) /* one seed, or losses that are all equal */
-        kvsi_claims_add(out, &claim, KVSI_UNTESTED);
-    else if (c->expects == KVSI_LOWER)
-        kvsi_claims_add(out, &claim, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
-                        test->below, claim.seeds, test->t, test->p);
-    else
-        kvsi_claims_add(out, &claim,
-                        "95 %% interval of the difference ± %.3f; holds if it stays above "
-                        "−%.2f; p = %.3g",
-                        kvsi_half_interval(&test->difference), margin, test->p);
+    return test->p < 0.05 && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
 void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *c)
 {
     const kvsi_paired_test test = kvsi_compare_losses(results, c->arm, c->reference);
+    const kvsi_claim claim =
+        kvsi_claim_of_test(&test, c->claim, c->paper, "nats a token", judge(&test, c->expects));
 
-    kvsi_claim_difference(out, &test, c, "nats a token", MARGIN);
+    if (isnan(test.p)) /* one seed, or losses that are all equal */
+        kvsi_claims_add(out, &claim, KVSI_UNTESTED);
+    else if (c->expects == KVSI_LOWER)
+        kvsi_claims_add(out, &claim, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
+                        test.below, claim.seeds, test.t, test.p);
+    else
+        kvsi_claims_add(out, &claim,
+                        "95 %% interval of the difference ± %.3f; holds if it stays above "
+                        "−%.2f; p = %.3g",
+                        kvsi_half_interval(&test.difference), MARGIN, test.p);
 }
 
 /* ---- many arms ------------------------------------------------------------------------------- */
 
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_comparison *c, kvs_err *err)
 {
-    const int night = plan->scale == KVS_SCALE_NIGHT;
-    const size_t at_night = c->night_size > 0 ? c->night_size : KVSI_TEXT_BASE;
-    const size_t arms = night && c->night_arms > 0 ? c->night_arms : c->arm_count;
-
-    for (size_t i = 0; i < arms; i++) {
+    for (size_t i = 0; i < c->arm_count; i++) {
         const kvsi_text_arm *arm = c->arms + i;
         kvsi_planned run = {0};
 
-        TRY(kvsi_scale_text(&run, plan, night ? at_night : c->size, c->preset, err));
+        TRY(kvsi_scale_text(&run, plan, c->size, c->preset, err));
         kvsi_name_arm(&run, "%s", arm->name);
         run.model.shift = arm->shift;
         if (run.model.shift.window == 0)
@@ -73,13 +60,6 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_comparison *c, k
         if (arm->half_rotary)
             run.model.rotary_fraction = 0.5;
         run.train.shift_decay = arm->shift_decay;
-        run.train.shift_lr = arm->shift_lr;
-        run.train.precision = arm->precision;
-        if (arm->filters) {
-            TRY(kvs_model_config_set(&run.model, "filters", arm->filters, err));
-            TRY(kvs_model_config_set(&run.model, "filter-place", arm->place, err));
-            run.model.filter_window = arm->filter_window > 0 ? arm->filter_window : 1;
-        }
         TRY(kvsi_plan_add(plan, &run, err));
     }
     return KVS_OK;

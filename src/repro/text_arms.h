@@ -26,10 +26,6 @@ typedef struct kvsi_text_arm {
     const char *name;
     kvsi_shift_config shift; /* window 0 = 1 */
     double shift_decay;
-    const char *filters, *place; /* filters of a model and their place, by name; NULL = none */
-    size_t filter_window;
-    double shift_lr; /* 0 = as the other weights */
-    kvsi_precision precision;
     int half_rotary; /* rotate only half of each head's channels; the form `hard` needs that */
 } kvsi_text_arm;
 
@@ -40,8 +36,6 @@ struct kvsi_text_comparison {
     const kvsi_loss_claim *claims;
     size_t claim_count;
     size_t size;        /* of the model at the smaller scales: kvsi_scale_text */
-    size_t night_size;  /* the same at scale night; 0 = KVSI_TEXT_BASE */
-    size_t night_arms;  /* the first arms, which are trained at scale night; 0 = all */
     const char *preset; /* of the model at scale paper */
     const char *remark; /* NULL = none */
 };
@@ -56,9 +50,6 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_comparison *comp
 void kvsi_conclude_text_arms(kvsi_claims *out, const kvsi_results *results,
                              const kvsi_text_comparison *comparison);
 
-/* A claim about the mean of paired differences; `unit` may be any. */
-void kvsi_claim_difference(kvsi_claims *out, const kvsi_paired_test *test,
-                           const kvsi_loss_claim *claim, const char *unit, double margin);
 void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *claim);
 /* Final validation losses of two arms. */
 kvsi_paired_test kvsi_compare_losses(const kvsi_results *results, size_t arm, size_t reference);

@@ -2,14 +2,13 @@
 
 #include "base/files.h"
 #include "base/folders.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "base/text_files.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MADE_UP_BYTES = 60000, MADE_UP_SEED = 1, CORPUS_LIMIT = 1 << 24 };
+enum { MADE_UP_BYTES = 60000, MADE_UP_SEED = 1 };
 
 /* Whether the only path is a corpus. */
 static int is_corpus(const kvs_repro_options *options)
@@ -32,23 +31,9 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* By its contents: the checksums of tokenizer and shards, with their numbers of tokens. */
-static kvs_status describe_corpus(json_t **out, const char *path, kvs_err *err)
+static json_t *describe_corpus(const char *path)
 {
-    char *file = kvsi_path_join(path, "corpus.json");
-    json_t *corpus = NULL;
-    kvs_status st;
-
-    if (!file)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    TRY_OUT(kvsi_json_read(&corpus, file, CORPUS_LIMIT, err));
-    *out = json_pack("[{s:s, s:O?, s:O?, s:O?}]", "corpus", last_part(path), "tokenizer",
-                     json_object_get(corpus, "tokenizer_hash"), "train",
-                     json_object_get(corpus, "train"), "valid", json_object_get(corpus, "valid"));
-out:
-    json_decref(corpus);
-    kvsi_free(file);
-    return st;
+    return json_pack("[{s:s}]", "corpus", last_part(path));
 }
 
 kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, kvs_err *err)
@@ -58,7 +43,7 @@ kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, k
     kvs_status st = KVS_OK;
 
     if (is_corpus(options)) {
-        st = describe_corpus(&list, options->texts[0], err);
+        list = describe_corpus(options->texts[0]);
         goto out;
     }
     TRY_OUT(kvsi_text_files_list(&files, options->texts, options->text_count, err));

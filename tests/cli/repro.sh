@@ -57,84 +57,6 @@ for damage in 'rm result.json' 'truncate -s 200 train.jsonl' 'sed -i s/warmup/w/
     mv other shared/seeds
 done
 
-# ---- records ----
-
-# Results from records are those of the runs, to the byte, and so are records of records.  Logs of
-# language models are thinned, those of tasks are not.
-"$KVSHIFT" repro qkv --seeds 2 --out from-runs --records records --quiet >out 2>err
-"$KVSHIFT" repro qkv --seeds 2 --out from-records --records records >out 2>err
-[[ $(grep -c "is taken over from 'records/qkv-smoke/runs/" err) == 6 ]] || fail "$(cat err)"
-cmp from-runs/results.json from-records/results.json || fail "different results from records"
-cmp from-runs/arms.csv from-records/arms.csv || fail "a different table from records"
-[[ ! -e records/qkv-smoke/runs/vanilla-seed-1/model.safetensors ]] || fail "a record with a model"
-grep -q ', 6 of 6 runs taken over; ' from-records/page.md || fail "$(tail -1 from-records/page.md)"
-grep -q '^ *"taken": 6,$' from-records/experiment.json || fail "$(cat from-records/experiment.json)"
-grep -q '^ *"seconds_taken": 0.0,$' from-runs/experiment.json || fail "runs count as taken over"
-python3 -c 'import json, sys
-runs, records = (json.load(open(p + "/experiment.json")) for p in sys.argv[1:])
-assert records["seconds_taken"] > 0 and runs["seconds"] > records["seconds_taken"]' from-runs from-records ||
-    fail "the times of runs that were taken over"
-[[ $(grep -c ',taken over,' from-records/runs.csv) == 6 ]] || fail "$(cat from-records/runs.csv)"
-# What an experiment measures is part of its records.
-"$KVSHIFT" repro coefficients --out measured --records records --quiet >out 2>err
-"$KVSHIFT" repro coefficients --out again-measured --records records >out 2>err
-grep -q "is taken over from 'records/coefficients-smoke/runs/" err || fail "$(cat err)"
-cmp measured/results.json again-measured/results.json || fail "different measurements from records"
-# A record without a measurement does not replace a run that is measured.
-rm records/coefficients-smoke/runs/*/measured.json
-"$KVSHIFT" repro coefficients --out measured-again --records records >out 2>err
-! grep -q 'taken over' err || fail "taken over without what is measured"
-# A damaged record is not used.
-for run in records/qkv-smoke/runs/*; do truncate -s 200 "$run/train.jsonl"; done
-"$KVSHIFT" repro qkv --seeds 2 --out undamaged --records records >out 2>err || fail "$(cat err)"
-! grep -q 'taken over' err || fail "damaged records: $(cat err)"
-"$KVSHIFT" repro qkv --seeds 2 --out repaired --records records >out 2>err
-[[ $(grep -c 'taken over' err) == 6 ]] || fail "damaged records are not replaced: $(cat err)"
-
-# ---- CPU levels ----
-
-"$KVSHIFT" repro qkv --cpu-level reference --out level --records levels --quiet >out 2>err
-refused 2 "its runs were made on CPU level reference, found baseline" qkv --out level --resume \
-    --cpu-level baseline
-"$KVSHIFT" repro qkv --cpu-level baseline --out level --resume --allow-level-change >out 2>err ||
-    fail "$(cat err)"
-grep -q '^  on:    CPU level baseline, precision f32$' err || fail "$(cat err)"
-grep -q 'CPU level reference, precision f32' level/page.md || fail "$(tail -1 level/page.md)"
-"$KVSHIFT" repro qkv --cpu-level baseline --out level2 --records levels >out 2>err
-! grep -q 'taken over' err || fail "runs of another CPU level are used"
-rm -rf level2
-"$KVSHIFT" repro qkv --cpu-level baseline --out level2 --records levels --allow-level-change >out 2>err
-grep -q 'taken over' err || fail "--allow-level-change does not use the runs"
-
-# ---- a time limit ----
-
-code=0
-"$KVSHIFT" repro "${smoke[@]}" --out short --seeds 3 --hours 1e-9 >out 2>err || code=$?
-[[ $code == 0 && ! -e short/results.json ]] || fail "--hours: code $code"
-grep -q '^stopped; --resume continues from there$' err || fail "$(cat err)"
-"$KVSHIFT" repro "${smoke[@]}" --out short --seeds 3 --hours 1 --resume --quiet >out 2>err
-cmp whole/results.json short/results.json || fail "different results after a time limit"
-
-# ---- the plan of claims, and power ----
-
-cat >plan.json <<'END'
-{"rules": ["none"], "claims": [
- {"experiment": "qkv", "scale": "smoke", "claim": "shifting queries too is no better than keys and values",
-  "holds_if": "not lower", "margin": 0.02, "seeds": 2},
- {"experiment": "qkv", "scale": "smoke", "claim": "nobody made this", "holds_if": "lower", "seeds": 5}]}
-END
-"$KVSHIFT" repro report from-runs --html page.html --markdown page.md --plan plan.json >out
-grep -q 'nobody made this | 5 | 0 |' page.md || fail "$(cat page.md)"
-! grep -q '(not planned)' page.md || fail "a planned claim is marked"
-grep -q '^| qkv | smoke | f32 |' page.md || fail "no table of precisions: $(cat page.md)"
-echo '{"claims": [{"experiment": "qkv"}]}' >broken.json
-code=0
-"$KVSHIFT" repro report from-runs --html page.html --markdown page.md --plan broken.json 2>err || code=$?
-[[ $code == 1 ]] || fail "a broken plan: $code"
-grep -q "'broken.json': claim 0: expected a text 'scale', found none" err || fail "$(cat err)"
-"$KVSHIFT" repro power from-runs >out
-grep -q '^| qkv | shifting queries too' out || fail "$(cat out)"
-
 # ---- killed and resumed ----
 
 # At least two more runs remain at every kill.
@@ -174,8 +96,7 @@ cmp measured.json "$run/measured.json" || fail "an additional checkpoint was mea
 
 refused 2 "unknown experiment 'inducton-depth'; did you mean 'induction-depth'?" inducton-depth
 refused 2 "unknown experiment 'xyz'" xyz
-refused 2 "smoke, desk, night or paper" seeds --scale huge
-refused 2 "the experiment 'theorem1' has no scale 'night'" theorem1 --scale night
+refused 2 "smoke, desk or paper" seeds --scale huge
 refused 2 "the models of 'seeds' learn a text at scale 'desk'" seeds --scale desk --out none
 [[ ! -e none ]] || fail "a folder was created without a text"
 refused 1 "already holds this experiment" "${smoke[@]}" --out whole

@@ -96,7 +96,6 @@ class Case:
     sliding_head_size: int = 0
     filters: str = "none"  # attention, mlp, branches
     filter_window: int = 0
-    filter_place: str = "output"  # input, normed, sum
     mlp_factor: bool = False
     relative_size: int = 0
     relative_extent: int = 0
@@ -134,8 +133,8 @@ class Case:
     def has_layer_norm(self):
         return self.norm_kind == "layer" or self.norm_kind == "auto" and self.body == "gpt2"
 
-    def has_filter(self, branch, place=None):
-        return self.filters in (branch, "branches") and place in (None, self.filter_place)
+    def has_filter(self, branch):
+        return self.filters in (branch, "branches")
 
     def extent(self, layer):
         return self.sliding_window if self.slides(layer) else self.relative_extent
@@ -153,7 +152,7 @@ class Case:
                  "rope_factor", "rope_original_context", "rope_low_factor", "rope_high_factor",
                  "rope_beta_fast", "rope_beta_slow", "rope_untruncated", "rope_vector_scale",
                  "rope_short_factors", "rope_long_factors", "no_rope_layers", "sliding_rope_base",
-                 "filters", "filter_window", "filter_place",
+                 "filters", "filter_window",
                  "mlp_factor", "relative_size", "relative_extent", "score_divisor",
                  "score_growth", "score_growth_start", "head", "residual", "mlp",
                  "norm", "kv_heads", "body"]
@@ -259,9 +258,6 @@ CASES = all_shifts() | {
     "filter-attention": Case(targets="", filters="attention", filter_window=1),
     "filter-mlp-dropout": Case(filters="mlp", filter_window=2, dropout=(0.1, 0.2, 0.15),
                                pass_seed=5, pass_number=1),
-    "filter-input": Case(filters="branches", filter_window=2, filter_place="input"),
-    "filter-normed": Case(filters="branches", filter_window=3, filter_place="normed", targets="qkv"),
-    "filter-sum": Case(filters="branches", filter_window=1, filter_place="sum"),
     "relative": Case(positions="relative", relative_size=3, relative_extent=5),
     "relative-sliding-layer": sliding_layer(positions="relative", relative_size=2,
                                             relative_extent=4, score_growth=0.3,
@@ -610,12 +606,11 @@ def convolved(x, taps):
     return sum(taps[..., j] * delayed(x, last - j) for j in range(last + 1))
 
 
-def filtered(case, weights, branch, at, x, place="output"):
-    """The rows x [length, DIM] at a place of the attention's or the MLP's half of a layer."""
-    if case.has_filter(branch, place):
+def filtered(case, weights, branch, at, x):
+    """The output of attention or MLP, x [length, DIM]."""
+    if case.has_filter(branch):
         x = x + convolved(x, weights[at + "filter"])
-    factored = branch == "mlp" and case.mlp_factor and place == "output"
-    return x * weights[at + "factor"] if factored else x
+    return x * weights[at + "factor"] if branch == "mlp" and case.mlp_factor else x
 
 
 def relative_terms(case, weights, layer, x, distance):
@@ -829,28 +824,21 @@ def logits_of(case, weights, ids, sequence):
     x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING)
     for layer in range(LAYERS):
         before = x
-
-        def filter_of(half, rows, place):
-            folder = "self_attn." if half == "attention" else "mlp."
-            return filtered(case, weights, half, names.layer(layer) + folder, rows, place)
-
-        def read(half, rows):
-            rows = normalise_at(case, weights, layer, half, filter_of(half, rows, "input"))
-            return filter_of(half, rows, "normed")
-
-        branch = attention(case, weights, layer, read("attention", x), dropout)
-        branch = filter_of("attention", branch, "output")
+        branch = attention(case, weights, layer,
+                           normalise_at(case, weights, layer, "attention", x), dropout)
+        branch = filtered(case, weights, "attention", names.layer(layer) + "self_attn.", branch)
         branch = normalise_at(case, weights, layer, "attention's output", branch)
         branch = branch * (case.residual_scale or 1)
         branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer)
-        x = filter_of("attention", x + branch if case.residual else branch, "sum")
+        x = x + branch if case.residual else branch
         if case.mlp:
-            branch = mlp(case, weights, layer, read("mlp", x if case.parallel == "none" else before))
-            branch = filter_of("mlp", branch, "output")
+            read = x if case.parallel == "none" else before
+            branch = mlp(case, weights, layer, normalise_at(case, weights, layer, "mlp", read))
+            branch = filtered(case, weights, "mlp", names.layer(layer) + "mlp.", branch)
             branch = normalise_at(case, weights, layer, "mlp's output", branch)
             branch = branch * (case.residual_scale or 1)
             branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
-            x = filter_of("mlp", x + branch if case.residual else branch, "sum")
+            x = x + branch if case.residual else branch
     logits = output_head(case, weights, normalise(case, weights, names.final_norm, x))
     return capped(logits, case.logit_cap)
 

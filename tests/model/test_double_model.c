@@ -37,7 +37,6 @@ enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q }
 
 #define QK_NORM(kind) .qk_norm = KVSI_QK_NORM_##kind
 #define FILTERS(which, previous) .filters = (which), .filter_window = (previous)
-#define PLACE(place) .filter_place = KVSI_FILTER_##place
 #define BRANCHES (KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP)
 #define RELATIVE(size, extent)                                                                     \
     .positions = KVSI_POSITIONS_RELATIVE, .relative_size = (size), .relative_extent = (extent)
@@ -149,21 +148,6 @@ static const variant variants[] = {
     {"filters, norms before and after, dropout, multipliers",
      {SHIFT(KV, DATA, 1), DROPOUT, FILTERS(BRANCHES, 2), .mlp_factor = 1,
       .norm_place = KVSI_NORM_BOTH, .residual_scale = 0.7}},
-    {"filters of inputs", {SHIFT(KV, FREE, 1), FILTERS(BRANCHES, 2), PLACE(INPUT)}},
-    {"filters of normed inputs", {SHIFT(KV, DATA, 1), FILTERS(BRANCHES, 3), PLACE(NORMED)}},
-    {"filters of sums", {SHIFT(QKV, FREE, 1), FILTERS(BRANCHES, 2), PLACE(SUM)}},
-    {"filters of inputs, no norm", {FILTERS(BRANCHES, 1), PLACE(INPUT), .no_norm = 1}},
-    {"filters of normed inputs, no norm", {FILTERS(BRANCHES, 1), PLACE(NORMED), .no_norm = 1}},
-    {"filter of the input of the MLP, dropout",
-     {FILTERS(KVSI_FILTER_MLP, 1), PLACE(INPUT), DROPOUT}},
-    {"filter of the input of attention, no MLP",
-     {FILTERS(KVSI_FILTER_ATTENTION, 2), PLACE(NORMED), .no_mlp = 1}},
-    {"filters of inputs, parallel",
-     {FILTERS(BRANCHES, 2), PLACE(INPUT), .parallel = KVSI_PARALLEL_SHARED}},
-    {"filters of sums, no residual, dropout",
-     {FILTERS(BRANCHES, 1), PLACE(SUM), .no_residual = 1, DROPOUT}},
-    {"filters of sums, norms after",
-     {FILTERS(BRANCHES, 1), PLACE(SUM), .norm_place = KVSI_NORM_AFTER}},
     {"filters, dropout", {FILTERS(BRANCHES, 1), DROPOUT, .mlp_factor = 1}},
     {"filters, no residual", {FILTERS(BRANCHES, 3), .no_residual = 1}},
     {"filters, parallel", {FILTERS(BRANCHES, 3), .parallel = KVSI_PARALLEL_SHARED}},

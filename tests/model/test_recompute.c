@@ -102,13 +102,6 @@ static kvs_model_config with_filters(kvs_model_config config)
     return config;
 }
 
-static kvs_model_config with_place(kvs_model_config config, kvsi_filter_place place)
-{
-    config.filters = KVSI_FILTER_ATTENTION | KVSI_FILTER_MLP;
-    config.filter_place = place;
-    return config;
-}
-
 static void same_bits_from_less_memory(void **state)
 {
     const kvs_model_config configs[] = {
@@ -119,9 +112,6 @@ static void same_bits_from_less_memory(void **state)
         with_embedding_norm(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
         with_caps(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0)),
         with_filters(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_RESIDUAL, 0)),
-        with_place(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0), KVSI_FILTER_INPUT),
-        with_place(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 1), KVSI_FILTER_NORMED),
-        with_place(config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0), KVSI_FILTER_SUM),
     };
     kvs_runtime *rt;
     kvs_data *task = make_task();
