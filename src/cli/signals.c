@@ -109,7 +109,8 @@ static kvs_status open_wake_pipe(kvs_err *err)
 
 kvs_status kvsi_catch_interrupts(kvs_err *err)
 {
-    struct sigaction action = {.sa_handler = note_interrupt};
+    /* Without SA_RESTART a write of the answer might fail. */
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
 
     TRY(open_wake_pipe(err));
     sigemptyset(&action.sa_mask);
