@@ -188,7 +188,7 @@ static const char *find(kvsi_documents *d, const char *mark)
     return NULL;
 }
 
-/* ---- characters -------------------------------------------------------------------------------- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static const char bom[] = "\xef\xbb\xbf";
 

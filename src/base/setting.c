@@ -388,7 +388,7 @@ static kvs_status store_string(const kvsi_setting *row, void *config, const char
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d characters, found %zu",
                          origin, KVSI_STRING_SIZE - 1, length);
     memset(string, 0, KVSI_STRING_SIZE);
-    memcpy(string, text, length);
+    memcpy(string, text, length + 1);
     return KVS_OK;
 }
 

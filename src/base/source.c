@@ -50,8 +50,8 @@ static kvs_status open_file(kvsi_source *source, const char *path, kvs_err *err)
     return KVS_OK;
 }
 
-/* Looks at the first bytes: reading a compressed file as text would give a useless tokenizer.  Piped
- * input has no name, so its compression is that of these bytes. */
+/* Looks at the first bytes: reading a compressed file as text would give a useless tokenizer.
+ * Piped input has no name, so its compression is that of these bytes. */
 static kvs_status check_compression(kvsi_source *source, kvs_err *err)
 {
     static const struct {

@@ -143,7 +143,7 @@ int kvsi_ends_with(const char *text, const char *end)
     return size >= tail && strcmp(text + size - tail, end) == 0;
 }
 
-/* ---- patterns ---------------------------------------------------------------------------------- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 /* After a mismatch the last * takes one character more, so the time is at most the product of both
  * lengths. */

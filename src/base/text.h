@@ -47,7 +47,8 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
 /* Whether a text is what a pattern describes: ? is any character, * any number of them. */
 int kvsi_matches(const char *pattern, size_t pattern_size, const char *text, size_t size);
 
-/* "3.2 s", "47 s", "3 min 05 s", "2 h 07 min", "3 d 04 h", "12.3 years"; "?" if not finite or negative. */
+/* "3.2 s", "47 s", "3 min 05 s", "2 h 07 min", "3 d 04 h", "12.3 years"; "?" if not finite or
+ * negative. */
 void kvsi_format_duration(char *out, size_t size, double seconds);
 /* "9999", "12.3k", "4.56M", "7.89G" */
 void kvsi_format_count(char *out, size_t size, double count);

@@ -13,8 +13,8 @@ typedef struct kvsi_text_files {
 
 /* Lists the files of `paths` in their order.  A folder stands for the .txt, .md, .jsonl and .json
  * files in it and in its subfolders, also compressed ones, in the order of their names; names that
- * start with a dot are left out, and so are links to folders.  "-" stands for standard input; it and
- * pipes are copied first (base/spool.h), and the list has the paths of the copies. */
+ * start with a dot are left out, and so are links to folders.  "-" stands for standard input; it
+ * and pipes are copied first (base/spool.h), and the list has the paths of the copies. */
 kvs_status kvsi_text_files_list(kvsi_text_files *out, const char *const *paths, size_t count,
                                 kvs_err *err);
 void kvsi_text_files_release(kvsi_text_files *files);

@@ -48,8 +48,8 @@ int kvsi_progress_is_due(kvsi_progress *progress, double *elapsed)
            now - progress->shown >= (progress->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS);
 }
 
-/* The part of a line that fits: a line that wraps cannot be rewritten, and some terminals wrap after
- * the last column.  It ends between two items, which two blanks separate. */
+/* The part of a line that fits: a line that wraps cannot be rewritten, and some terminals wrap
+ * after the last column.  It ends between two items, which two blanks separate. */
 static size_t shown_length(const char *line)
 {
     const size_t width = terminal_width() - 1, length = strlen(line);

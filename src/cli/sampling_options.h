@@ -29,8 +29,8 @@
      .group = "Sampling", .placeholder = "N",                                                      \
      .help = "number of earlier tokens that --repeat-penalty applies to; 0 = all"},                \
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = offsetof(settings, sampling.seed),     \
-     .group = "Sampling", .placeholder = "N", .help = "seed of random choices; the same seed "      \
-     "gives the same text", .high = 999999999999999}
+     .group = "Sampling", .placeholder = "N", .help = "seed of random choices; the same "          \
+     "seed gives the same text", .high = 999999999999999}
 /* clang-format on */
 
 #endif

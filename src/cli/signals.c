@@ -80,8 +80,9 @@ int kvsi_take_save_signal(void)
     return noted;
 }
 
-/* The kernel may run the handler in any thread, also in one of the pool, and then a wait of the main
- * thread goes on.  So the handler writes a byte to a pipe, and the wait watches its other end. */
+/* The kernel may run the handler in any thread, also in one of the pool, and then a wait of the
+ * main thread goes on.  So the handler writes a byte to a pipe, and the wait watches its other
+ * end. */
 static int wake_read = -1, wake_write = -1;
 
 static void note_interrupt(int number)

@@ -44,8 +44,8 @@ static const kvsi_setting task_rows[] = {
     {ROW("task", KVSI_SETTING_CHOICE, task, TASK, "NAME", "synthetic task to learn"),
      .choice_at = kvs_task_name, .value = "induction"},
     {TEXT("data", data, TASK, "PATH",
-          "text to learn instead of a task: a corpus of 'kvshift data build', a .jsonl or text file "
-          "of conversations or documents, or a .bin of llm.c or nanoGPT with --vocab"),
+          "text to learn instead of a task: a corpus of 'kvshift data build', a .jsonl or text "
+          "file of conversations or documents, or a .bin of llm.c or nanoGPT with --vocab"),
      .automatic = "none"},
     {TEXT("valid-data", valid_data, TASK, "FILE",
           "a second file of the same kind that is for validation"),
@@ -61,8 +61,8 @@ static const kvsi_setting task_rows[] = {
     {SIZE("sequence-tokens", sequence_tokens, TASK,
           "longest sequence of --data, in tokens, at most the context"),
      .automatic = "the context"},
-    {REAL("epochs", epochs, TRAINING, "number of passes over --data, which sets --steps"), .high = 1e9,
-     .automatic = "as --steps gives", .use = KVSI_MAY_CHANGE},
+    {REAL("epochs", epochs, TRAINING, "number of passes over --data, which sets --steps"),
+     .high = 1e9, .automatic = "as --steps gives", .use = KVSI_MAY_CHANGE},
 };
 
 static const kvsi_setting igsm_rows[] = {
@@ -94,7 +94,8 @@ static const kvsi_setting run_rows[] = {
      .automatic = "every core", .high = 1024, .use = KVSI_MAY_CHANGE},
     {TEXT("cpu-level", cpu_level, RUN, "NAME", "CPU level of the kernels, see 'kvshift version'"),
      .automatic = "auto", .use = KVSI_MAY_CHANGE},
-    {TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result; none = save nothing"),
+    {TEXT("out", out, RUN, "DIR",
+          "folder for the model, its log and its result; none = save nothing"),
      .automatic = "runs/NAME-1, -2, ...; NAME is that of --data or --task",
      .use = KVSI_PER_START},
     {REAL("max-time", max_time, RUN,

@@ -78,7 +78,8 @@ static void add_map(drawing *d, const char *name, const float *pattern, double l
                      d->count - 1, d->count - 1, name, d->drawn);
 }
 
-/* Appends the taps of a head, "α = (0.41, 0.59)": those of the current and of the previous token. */
+/* Appends the taps of a head, "α = (0.41, 0.59)": those of the current and of the previous
+ * token. */
 static void add_taps(char *title, size_t size, const kvs_model *model, size_t layer, size_t head,
                      unsigned target, const char *letter)
 {

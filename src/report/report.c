@@ -195,8 +195,9 @@ static void describe_runs(char out[HEADING], const kvs_report *report)
         snprintf(seeds, sizeof seeds, "seed %" PRIu64, first);
     else
         snprintf(seeds, sizeof seeds, "seeds %" PRIu64 " to %" PRIu64, first, last);
-    snprintf(out, HEADING, "%s%s%s parameters; %s%s%.10s", small, strcmp(small, large) ? " to " : "",
-             strcmp(small, large) ? large : "", seeds, *date ? "; " : "", date);
+    snprintf(out, HEADING, "%s%s%s parameters; %s%s%.10s", small,
+             strcmp(small, large) ? " to " : "", strcmp(small, large) ? large : "", seeds,
+             *date ? "; " : "", date);
 }
 
 static kvs_status write_curves(const kvs_report *report, const kvs_report_options *options,

@@ -4,7 +4,8 @@
  *
  * An entry names a tensor, or the end of its name after a dot, with or without ".weight"; * and ?
  * are wildcards.  The first entry that fits a tensor counts.  A tensor with the factor 0 is frozen:
- * neither its gradient nor its weight decay changes it, and its gradient is not part of the norm. */
+ * neither its gradient nor its weight decay changes it, and its gradient is not part of the
+ * norm. */
 #ifndef KVSI_TRAIN_RATES_H
 #define KVSI_TRAIN_RATES_H
 

@@ -349,7 +349,8 @@ out:
 
 /* ---- finish ---------------------------------------------------------------------------------- */
 
-/* Replaces the weights by those of ckpt/best, if there are any.  Collective; rank 0 has the folder. */
+/* Replaces the weights by those of ckpt/best, if there are any.  Collective; rank 0 has the
+ * folder. */
 static kvs_status take_best(run *r, kvs_err *err)
 {
     kvsi_training_state state = kvsi_trainer_state(r->trainer);

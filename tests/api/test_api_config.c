@@ -3,7 +3,7 @@
 
 static void check_setting(const kvs_setting *setting)
 {
-    static const char *const types[] = {"flag", "count", "number", "choice",
+    static const char *const types[] = {"flag",   "count",   "number", "choice",
                                         "counts", "numbers", "text"};
     size_t type = 0;
 

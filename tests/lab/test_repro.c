@@ -252,8 +252,8 @@ static void what_changes_a_result_is_another_run(void **state)
 /* Earlier versions of planned.json lack these settings; they had the default values. */
 static void earlier_plans_are_still_known(void **state)
 {
-    static const char *const later[] = {"eps", "shift_lr", "only_shift", "rates",
-                                        "eval_dropout", "precision"};
+    static const char *const later[] = {"eps",   "shift_lr",     "only_shift",
+                                        "rates", "eval_dropout", "precision"};
     kvsi_planned run = {.task = kvsi_text_task};
     char *now, *before;
     json_t *json;
