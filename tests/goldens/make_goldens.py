@@ -125,7 +125,7 @@ class Case:
         return own or self.head_size or DIM // self.head_counts(layer)[0]
 
     def has_bias(self, matrix):
-        """Of Llama's body."""
+        """Whether a matrix of Llama's body has one."""
         if matrix.startswith("mlp."):
             return self.mlp_bias
         return self.o_bias if "o_proj" in matrix else self.qkv_bias
