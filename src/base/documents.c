@@ -220,8 +220,11 @@ static kvs_status recognize(kvsi_documents *d, kvs_err *err)
     enum { LOOKED_AT = 1 << 20 };
     size_t at, line;
 
-    while (!d->ended && held(d) < LOOKED_AT && !memchr(text_of(d), '\n', held(d)))
+    do {
         TRY(read_more(d, err));
+    } while (!d->ended && held(d) < LOOKED_AT && !memchr(text_of(d), '\n', held(d)));
+    if (held(d) == 0)
+        return KVS_OK;
     at = starts_with_bom(text_of(d), held(d)) ? sizeof bom - 1 : 0;
     while (at < held(d) && is_space(text_of(d)[at]))
         at++;
