@@ -397,7 +397,7 @@ static kvsi_state_part tail_part(const kvsi_state *state, size_t layer, kvsi_tai
         .rank = 3,
         .shape = {tails, shape.window, shape.width},
         .type = KVSI_REAL_TYPE,
-        .data = (unsigned char *)tails_of(state, layer, tail),
+        .data = (unsigned char *)tails_of(state, layer, (int)tail),
         .strips = 1,
         .strip = tails * shape.window * shape.width * sizeof(real),
     };
