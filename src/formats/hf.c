@@ -104,6 +104,8 @@ static int set_family_key(json_t *object, const kvsi_family_key *key,
     }
     if (strcmp(key->setting, "sliding-head-size") == 0 && c.sliding_head_size == 0)
         c.sliding_head_size = c.head_size > 0 ? c.head_size : c.dim / c.sliding_heads;
+    if (strcmp(key->setting, "score-scale") == 0 && c.score_scale == 0)
+        c.score_scale = 1 / sqrt((double)(c.head_size > 0 ? c.head_size : c.dim / c.heads));
     return json_object_set_new(object, key->key, key_to_json(key, &c));
 }
 
