@@ -618,7 +618,7 @@ def starts_of(seq_idx, cu_seq_lens, batch, tokens, device):
 # ---- mixing with previous rows -------------------------------------------------------------------
 
 def local(params):
-    """Of parameters that are distributed by heads: those of this process."""
+    """The part of the parameters that this process has, if they are distributed by heads."""
     return params.to_local() if hasattr(params, "to_local") else params
 
 
